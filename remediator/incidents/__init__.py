@@ -1,0 +1,1 @@
+"""Signal -> Incident: the same machine, the same incident, until it is closed."""

@@ -1,0 +1,25 @@
+"""Whether a signal's boot is the node's present one, and whose incident it belongs to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from remediator.model.signal import Signal
+
+BOOT_LAG_S = 120.0
+Boot = Literal["present", "older", "unsettled"]
+
+
+def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:
+    """Evidence is valid for its own boot only.
+
+    The kubelet reports a new boot some seconds after the agent does: a fresh mismatch is not settled yet.
+    """
+    if signal.boot_id == node_boot_id:
+        return "present"
+    return "unsettled" if now - signal.received_at < BOOT_LAG_S else "older"
+
+
+def machine_key(provider_id: str, node_uid: str) -> str:
+    """What makes two nodes the same machine: the providerID, else the node's UID, never the name."""
+    return provider_id or node_uid

@@ -1,0 +1,1 @@
+"""Frozen value types shared by all stages; nothing here does I/O."""

@@ -1,0 +1,35 @@
+"""An incident: one sick machine, from its first evidence until it is closed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from remediator.model.base import Ours
+
+State = Literal["open", "held", "closed"]
+Tier = Literal["T0", "T1", "T2", "T3"]
+
+
+class Incident(Ours):
+    """What is known about one sick machine; `key` is its providerID, else the node's UID."""
+
+    id: str
+    key: str
+    node: str
+    node_uid: str
+    boot_id: str
+    slurm_nodes: tuple[str, ...] = ()
+    tier: Tier
+    rule: str
+    cause: str
+    plan: str
+    state: State = "open"
+    sentence: str = ""
+    fault_at: float
+    opened_at: float
+    closed_at: float | None = None
+
+    @property
+    def drain_reason(self) -> str:
+        """The reason written into Slurm and, as text, on the Kubernetes node."""
+        return f"remediator: {self.id} {self.cause}"[:200]

@@ -1,0 +1,73 @@
+"""Steps as rows, and the six ways an attempt at one can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Track = Literal["main", "job", "node"]
+StepState = Literal["pending", "running", "waiting", "held", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step of one incident; `subject` is a job run's key on the job track, else empty."""
+
+    incident: str
+    name: str
+    subject: str
+    track: Track
+    ordinal: int
+    state: StepState
+    attempt: int = 0
+    due_at: float = 0.0
+    started_at: float | None = None
+    acted_at: float | None = None
+    ended_at: float | None = None
+    overdue: bool = False
+    sentence: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step's condition is true in the world."""
+
+    sentence: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing is wrong: look again after `after` seconds."""
+
+    sentence: str
+    after: float = 1.0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The attempt surely had no effect: try again after `after` seconds."""
+
+    sentence: str
+    after: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The act may have had its effect: look before anything else."""
+
+    sentence: str
+    after: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Somebody else's right, or an answer nobody can give: wait for a person, look now and then."""
+
+    sentence: str
+    after: float = 10.0
+
+
+Outcome = Done | Wait | Again | Unknown | Hold

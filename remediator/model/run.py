@@ -1,0 +1,26 @@
+"""A job run: one life of one Slurm job between two requeues."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from remediator.model.base import Ours
+
+
+class JobRun(Ours):
+    """Identity of a run and how it is to be released; `address` is what a requeue names ("12" or "9_3")."""
+
+    job_id: int
+    submit_time: int
+    restart_count: int
+    address: str
+    name: str = ""
+    user: str = ""
+    nodes: tuple[str, ...] = ()
+    release: Literal["requeue", "tell-only"] = "requeue"
+    why: str = ""
+
+    @property
+    def key(self) -> str:
+        """Text form of the identity, used as a step's subject."""
+        return f"{self.job_id}.{self.submit_time}.{self.restart_count}"

@@ -1,0 +1,81 @@
+"""The one function that decides; it sees only its arguments and explains itself in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from remediator.model.decision import Decision
+from remediator.model.signal import Signal
+from remediator.policy.rules import Rules
+
+Stage = Literal["observe", "drain-only", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What the caches say about the node a signal names; None fields are unknown."""
+
+    name: str
+    pool: str | None
+    stage: Stage
+    boot_id: str
+    unschedulable: bool
+    fenced_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the store says: open incidents of the plan, the machine's own incidents, the budget."""
+
+    open_same_key: str | None
+    last_closed: str | None
+    running: int
+    limit: int | None
+
+
+def decide(signal: Signal, node: NodeFacts | None, rules: Rules, situation: Situation) -> Decision:
+    """What to do about one signal. Unknown never acts."""
+    if node is None:
+        return _record(rules, f"{signal.node} is not an exact name in the inventory: recorded, nothing is written")
+    if node.pool is None:
+        return _record(rules, f"{node.name} is in no pool: recorded, never written")
+    found = rules.find(signal)
+    if found is None:
+        what = f"{signal.kind} {signal.code}" if signal.code is not None else signal.kind
+        return _record(rules, f"no rule speaks about {what}: recorded")
+    name, rule = found
+    if rule.plan == "record":
+        return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
+    if node.fenced_by is not None and node.fenced_by == situation.last_closed:
+        return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
+    decision = Decision(
+        action="act",
+        plan=rule.plan,
+        tier=rule.tier,
+        rule=name,
+        cause=rule.cause,
+        policy=rules.digest,
+        sentence=f"{rule.cause} on {node.name}: drain, fence and move its jobs, because {rule.why}",
+    )
+    return _limited(decision, node, situation)
+
+
+def _limited(decision: Decision, node: NodeFacts, situation: Situation) -> Decision:
+    if node.stage == "observe":
+        return decision.model_copy(
+            update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
+        )
+    if situation.limit is not None and situation.running >= situation.limit:
+        return decision.model_copy(
+            update={
+                "action": "hold",
+                "sentence": f"{decision.cause}: {situation.running} nodes are being treated already "
+                f"(budgets.concurrent is {situation.limit})",
+            }
+        )
+    return decision
+
+
+def _record(rules: Rules, sentence: str, rule: str = "") -> Decision:
+    return Decision(action="record", sentence=sentence, policy=rules.digest, rule=rule)

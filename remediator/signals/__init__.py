@@ -1,0 +1,1 @@
+"""World -> Signal rows: one door in, and nothing answered before its commit."""

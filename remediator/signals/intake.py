@@ -1,0 +1,97 @@
+"""The one door in: many submitters, one commit for all that wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from remediator.errors import RemediatorError, Retry
+from remediator.model.signal import Signal
+from remediator.store.engine import Store
+from remediator.store.signals import insert_new
+
+MAX_ROWS = 500
+MAX_WAITING = 20_000
+STALL_S = 10.0
+
+
+@dataclass
+class _Ticket:
+    """One submitter's signals and the news of their commit."""
+
+    signals: Sequence[Signal]
+    done: threading.Event = field(default_factory=threading.Event)
+    error: RemediatorError | None = None
+
+
+class Intake:
+    """Batches signals into commits of at most 500 rows; a commit takes all that gathered during the last one.
+
+    `committed(rows, new)` is called after each commit, from the intake's thread.
+    """
+
+    def __init__(self, store: Store, committed: Callable[[int, int], None]) -> None:
+        self._store = store
+        self._committed = committed
+        self._queue: queue.Queue[_Ticket | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+
+    def start(self) -> None:
+        """Start the committing thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Commit what is queued, then end the thread."""
+        self._queue.put(None)
+        self._thread.join(STALL_S)
+
+    def submit(self, signals: Sequence[Signal]) -> None:
+        """Return once the signals are committed; Retry when they are not (the sender must send again)."""
+        if not signals:
+            return
+        ticket = _Ticket(signals)
+        try:
+            self._queue.put_nowait(ticket)
+        except queue.Full:
+            raise Retry("intake is full", after=1.0) from None
+        if not ticket.done.wait(STALL_S):
+            raise Retry("the store takes too long", after=1.0)
+        if ticket.error is not None:
+            raise ticket.error
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch = self._gather(first)
+            self._commit([ticket for ticket in batch if ticket is not None])
+            if batch[-1] is None:
+                return
+
+    def _gather(self, first: _Ticket) -> list[_Ticket | None]:
+        batch: list[_Ticket | None] = [first]
+        rows = len(first.signals)
+        while rows < MAX_ROWS:
+            try:
+                ticket = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            batch.append(ticket)
+            if ticket is None:
+                break
+            rows += len(ticket.signals)
+        return batch
+
+    def _commit(self, batch: list[_Ticket]) -> None:
+        rows = [signal for ticket in batch for signal in ticket.signals]
+        try:
+            with self._store.write() as connection:
+                new = insert_new(connection, rows)
+        except RemediatorError as error:
+            for ticket in batch:
+                ticket.error = error
+                ticket.done.set()
+            return
+        for ticket in batch:
+            ticket.done.set()
+        self._committed(len(rows), new)

@@ -1,0 +1,1 @@
+"""The durable state: SQLAlchemy Core on SQLite (one replica) or PostgreSQL (several)."""

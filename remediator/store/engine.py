@@ -1,0 +1,120 @@
+"""Opening the store: pragmas, schema version, and the two kinds of transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from remediator.errors import GiveUp, Retry
+from remediator.store import schema
+
+# The WAL-reset bug (fixed in 3.51.3) can corrupt the file: older libraries get a rollback journal.
+WAL_SAFE = (3, 51, 3)
+BUSY_TIMEOUT_MS = 4000
+
+
+class Store:
+    """One database; `write` takes the writer's lock at once, `read` sees one moment."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = _engine(url)
+        self.dialect = self.engine.dialect.name
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that commits when the block ends; Retry when the store does not take it."""
+        try:
+            with self.engine.connect() as connection, connection.begin():
+                if self.dialect == "sqlite":
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+        except OperationalError as error:
+            raise Retry(f"store: {error.orig}", after=0.5) from error
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A consistent read; Retry when the store does not answer."""
+        try:
+            with self.engine.connect() as connection, connection.begin():
+                if self.dialect == "sqlite":
+                    connection.exec_driver_sql("BEGIN")
+                yield connection
+        except OperationalError as error:
+            raise Retry(f"store: {error.orig}", after=0.5) from error
+
+    def close(self) -> None:
+        """Release all connections."""
+        self.engine.dispose()
+
+
+def open_store(url: str) -> Store:
+    """Open and, when empty, create the schema; GiveUp on a damaged file or a newer schema."""
+    try:
+        store = Store(url)
+        with store.write() as connection:
+            _check_file(connection, store.dialect)
+            schema.metadata.create_all(connection)
+            _check_version(connection)
+    except (SQLAlchemyError, Retry) as error:
+        raise GiveUp(f"store.url: cannot open the store: {_short(error)}; check path and permissions") from error
+    return store
+
+
+def open_read_only(url: str) -> Store:
+    """Open an existing store without creating or changing anything; GiveUp when there is none."""
+    store = Store(url)
+    try:
+        with store.read() as connection:
+            _check_version(connection)
+    except (SQLAlchemyError, Retry) as error:
+        raise GiveUp(f"store.url: no readable store there: {_short(error)}") from error
+    return store
+
+
+def journal_mode() -> str:
+    """WAL where the linked SQLite is known to be safe, else the rollback journal."""
+    return "WAL" if sqlite3.sqlite_version_info >= WAL_SAFE else "TRUNCATE"
+
+
+def _engine(url: str) -> sa.Engine:
+    engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _set_pragmas)
+    return engine
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by Store, never by the driver
+    for pragma in (
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
+        f"journal_mode={journal_mode()}",
+        "synchronous=EXTRA",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _check_file(connection: sa.Connection, dialect: str) -> None:
+    if dialect == "sqlite":
+        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if verdict != "ok":
+            raise GiveUp(f"store.url: the database file is damaged ({verdict}); restore a backup")
+
+
+def _check_version(connection: sa.Connection) -> None:
+    found = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")).scalar()
+    if found is None:
+        connection.execute(sa.insert(schema.meta).values(key="schema", value=str(schema.VERSION)))
+    elif int(found) > schema.VERSION:
+        raise GiveUp(
+            f"store.url: schema {found} is newer than this program knows ({schema.VERSION}); upgrade it"
+        )
+
+
+def _short(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

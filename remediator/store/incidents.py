@@ -1,0 +1,72 @@
+"""Incident rows: at most one open per key, which the schema itself enforces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from remediator.model.incident import Incident
+from remediator.store.schema import incident
+
+_OPEN = incident.c.state != "closed"
+
+
+def _incident(row: Any) -> Incident:
+    values = dict(row._mapping)
+    values["slurm_nodes"] = tuple(values["slurm_nodes"])
+    return Incident(**values)
+
+
+def insert(connection: sa.Connection, new: Incident) -> None:
+    """Open an incident."""
+    values = new.model_dump()
+    values["slurm_nodes"] = list(new.slurm_nodes)
+    connection.execute(sa.insert(incident).values(values))
+
+
+def get(connection: sa.Connection, incident_id: str) -> Incident | None:
+    """One incident by id."""
+    row = connection.execute(sa.select(incident).where(incident.c.id == incident_id)).one_or_none()
+    return _incident(row) if row else None
+
+
+def open_for(connection: sa.Connection, key: str) -> Incident | None:
+    """The open incident of a machine."""
+    row = connection.execute(sa.select(incident).where(incident.c.key == key, _OPEN)).one_or_none()
+    return _incident(row) if row else None
+
+
+def last_closed(connection: sa.Connection, key: str) -> Incident | None:
+    """The newest closed incident of a machine."""
+    query = (
+        sa.select(incident)
+        .where(incident.c.key == key, incident.c.state == "closed")
+        .order_by(incident.c.closed_at.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return _incident(row) if row else None
+
+
+def open_count(connection: sa.Connection, plan: str) -> int:
+    """How many incidents are carrying out `plan` now: what concurrent budgets are computed from."""
+    query = sa.select(sa.func.count()).select_from(incident).where(_OPEN, incident.c.plan == plan)
+    return int(connection.execute(query).scalar_one())
+
+
+def all_open(connection: sa.Connection) -> list[Incident]:
+    """Every open or held incident, oldest first."""
+    query = sa.select(incident).where(_OPEN).order_by(incident.c.opened_at)
+    return [_incident(row) for row in connection.execute(query)]
+
+
+def recent(connection: sa.Connection, limit: int = 50) -> list[Incident]:
+    """The newest incidents, newest first."""
+    query = sa.select(incident).order_by(incident.c.opened_at.desc()).limit(limit)
+    return [_incident(row) for row in connection.execute(query)]
+
+
+def update(connection: sa.Connection, incident_id: str, **values: Any) -> None:
+    """Change columns of one incident."""
+    connection.execute(sa.update(incident).where(incident.c.id == incident_id).values(values))

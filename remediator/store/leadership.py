@@ -1,0 +1,60 @@
+"""Leadership is a row with an epoch; the database's clock is the only clock."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from remediator.errors import Fenced
+from remediator.store.schema import leadership
+
+NAME = "controller"
+
+
+def database_now(connection: sa.Connection) -> float:
+    """Seconds since the epoch by the database's clock."""
+    if connection.dialect.name == "sqlite":
+        text = "SELECT (julianday('now') - 2440587.5) * 86400.0"
+    else:
+        text = "SELECT extract(epoch FROM clock_timestamp())"
+    return float(connection.execute(sa.text(text)).scalar_one())
+
+
+def acquire(connection: sa.Connection, holder: str, lease_s: float, *, sole: bool = False) -> int | None:
+    """The new epoch, or None while somebody else holds the lease.
+
+    `sole` says that a file lock already proves that no other process can be alive.
+    """
+    now = database_now(connection)
+    row = connection.execute(sa.select(leadership).where(leadership.c.name == NAME).with_for_update()).one_or_none()
+    if row is None:
+        values = {"name": NAME, "holder": holder, "epoch": 1, "expires_at": now + lease_s}
+        connection.execute(sa.insert(leadership).values(values))
+        return 1
+    if row.expires_at > now and not sole:
+        return None
+    epoch = int(row.epoch) + 1
+    connection.execute(
+        sa.update(leadership)
+        .where(leadership.c.name == NAME)
+        .values(holder=holder, epoch=epoch, expires_at=now + lease_s)
+    )
+    return epoch
+
+
+def renew(connection: sa.Connection, epoch: int, lease_s: float) -> bool:
+    """Prolong the lease of `epoch`; False when somebody took over or it ran out."""
+    now = database_now(connection)
+    result = connection.execute(
+        sa.update(leadership)
+        .where(leadership.c.name == NAME, leadership.c.epoch == epoch, leadership.c.expires_at > now)
+        .values(expires_at=now + lease_s)
+    )
+    return bool(result.rowcount)
+
+
+def demand(connection: sa.Connection, epoch: int) -> None:
+    """Fenced unless `epoch` is the present one; first statement of every write that decides."""
+    query = sa.select(leadership.c.epoch).where(leadership.c.name == NAME).with_for_update(read=True)
+    found = connection.execute(query).scalar()
+    if found != epoch:
+        raise Fenced(f"epoch {epoch} was superseded by {found}", epoch)

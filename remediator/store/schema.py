@@ -1,0 +1,118 @@
+"""Tables. Forward-only: a change adds a migration and raises VERSION."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+VERSION = 1
+metadata = sa.MetaData()
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.String, primary_key=True),
+    sa.Column("value", sa.String, nullable=False),
+)
+
+leadership = sa.Table(
+    "leadership",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("holder", sa.String, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=False),
+)
+
+signal = sa.Table(
+    "signal",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("dedupe", sa.String, nullable=False, unique=True),
+    sa.Column("source", sa.String, nullable=False),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("boot_id", sa.String, nullable=False),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("code", sa.Integer),
+    sa.Column("pci", sa.String),
+    sa.Column("seen_at", sa.Float, nullable=False),
+    sa.Column("received_at", sa.Float, nullable=False),
+    sa.Column("detail", sa.JSON, nullable=False),
+    sa.Column("handled_at", sa.Float),
+    sa.Column("incident", sa.String),
+    sa.Column("verdict", sa.String),
+)
+sa.Index("signal_unhandled", signal.c.id, sqlite_where=signal.c.handled_at.is_(None),
+         postgresql_where=signal.c.handled_at.is_(None))  # fmt: skip
+
+incident = sa.Table(
+    "incident",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    sa.Column("key", sa.String, nullable=False),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("node_uid", sa.String, nullable=False),
+    sa.Column("boot_id", sa.String, nullable=False),
+    sa.Column("slurm_nodes", sa.JSON, nullable=False),
+    sa.Column("tier", sa.String, nullable=False),
+    sa.Column("rule", sa.String, nullable=False),
+    sa.Column("cause", sa.String, nullable=False),
+    sa.Column("plan", sa.String, nullable=False),
+    sa.Column("state", sa.String, nullable=False),
+    sa.Column("sentence", sa.String, nullable=False),
+    sa.Column("fault_at", sa.Float, nullable=False),
+    sa.Column("opened_at", sa.Float, nullable=False),
+    sa.Column("closed_at", sa.Float),
+)
+_open = incident.c.state != "closed"
+sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=_open, postgresql_where=_open)
+sa.Index("incident_by_node", incident.c.node, incident.c.opened_at)
+
+step = sa.Table(
+    "step",
+    metadata,
+    sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
+    sa.Column("name", sa.String, primary_key=True),
+    sa.Column("subject", sa.String, primary_key=True),
+    sa.Column("track", sa.String, nullable=False),
+    sa.Column("ordinal", sa.Integer, nullable=False),
+    sa.Column("state", sa.String, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("due_at", sa.Float, nullable=False),
+    sa.Column("started_at", sa.Float),
+    sa.Column("acted_at", sa.Float),
+    sa.Column("ended_at", sa.Float),
+    sa.Column("overdue", sa.Boolean, nullable=False),
+    sa.Column("sentence", sa.String, nullable=False),
+    sa.Column("facts", sa.JSON, nullable=False),
+)
+
+job_run = sa.Table(
+    "job_run",
+    metadata,
+    sa.Column("cluster", sa.String, primary_key=True),
+    sa.Column("job_id", sa.Integer, primary_key=True),
+    sa.Column("submit_time", sa.Integer, primary_key=True),
+    sa.Column("restart_count", sa.Integer, primary_key=True),
+    sa.Column("owner", sa.String, sa.ForeignKey("incident.id"), nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+    sa.Column("incident", sa.String, nullable=False, index=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+# The record cannot be changed by the role that writes it (PostgreSQL: by grants, see the chart).
+for verb in ("UPDATE", "DELETE"):
+    sa.event.listen(
+        audit,
+        "after_create",
+        sa.DDL(
+            f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
+            f"BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END"
+        ).execute_if(dialect="sqlite"),
+    )
