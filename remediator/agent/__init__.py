@@ -1,0 +1,1 @@
+"""The node side: reads the kernel log, exports metrics and pushes what matters. Light on purpose."""
