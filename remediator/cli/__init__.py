@@ -1,0 +1,1 @@
+"""The `remediator` command, one module per topic."""

@@ -1,0 +1,195 @@
+"""The settings as frozen types; the text under each field is its reference documentation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from remediator.guard import MARGIN_S, MAX_DEADLINE_S
+from remediator.model.base import Ours
+from remediator.settings.checks import AbsolutePath, Dns, HttpUrl, LabelKey, LabelValue, SqliteUrl
+
+Stage = Literal["observe", "drain-only", "full"]
+
+
+class Section(Ours):
+    """A part of the tree; texts under its fields become their descriptions."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Cluster(Section):
+    """Which cluster this is."""
+
+    name: Dns = Field(examples=["lab"])
+    """Name of the cluster in records, metrics and messages; part of every job run's key."""
+
+
+class Store(Section):
+    """Where incidents, steps and the audit record are kept."""
+
+    url: SqliteUrl = "sqlite:////var/lib/remediator/remediator.db"
+    """SQLite file (sqlite:///PATH) on a local disk, never on NFS."""
+
+
+class Http(Section):
+    """The one HTTP door: agent pushes, metrics, health."""
+
+    host: str = Field(default="0.0.0.0", min_length=1)  # noqa: S104 - agents reach a pod from outside it
+    """Address to listen on."""
+
+    port: int = Field(default=8080, ge=0, le=65535)
+    """TCP port to listen on; 0 takes a free one."""
+
+    audience: str = Field(default="remediator", min_length=1)
+    """Audience that an agent's projected token must be issued for."""
+
+    agent_account: str = Field(
+        default="system:serviceaccount:remediator:remediator-agent",
+        pattern=r"^system:serviceaccount:[-a-z0-9]+:[-a-z0-9.]+$",
+    )
+    """The only user name whose pushes are taken: system:serviceaccount:NAMESPACE:NAME."""
+
+    body_cap_bytes: int = Field(default=1024 * 1024, ge=1024, le=16 * 1024 * 1024)
+    """Longest request body taken, in bytes; longer ones are refused while they are read."""
+
+
+class Slurm(Section):
+    """How Slurm is reached and how long jobs may take to save."""
+
+    url: HttpUrl = Field(examples=["http://slurm-restapi.slurm:6820"])
+    """Address of slurmrestd."""
+
+    user: str = Field(default="slurm", pattern=r"^[a-z_][-a-z0-9_.]{0,31}$")
+    """Slurm user that the token belongs to."""
+
+    token_path: AbsolutePath = Path("/var/run/secrets/slurm/token")
+    """File that holds the Slurm JWT; read again whenever it changes."""
+
+    poll_busy_s: float = Field(default=2.0, ge=0.5, le=60)
+    """Seconds between looks at Slurm's nodes and jobs while an incident is open."""
+
+    poll_idle_s: float = Field(default=30.0, ge=1, le=600)
+    """Seconds between looks at Slurm's nodes and jobs otherwise."""
+
+    grace_cap_s: int = Field(default=120, ge=1, le=120)
+    """Longest time a job gets to save after SIGTERM, in seconds; Slurm's KillWait may shorten it."""
+
+
+class Kubernetes(Section):
+    """How the Kubernetes API is reached and where leadership is shown."""
+
+    kubeconfig: AbsolutePath | None = None
+    """Kubeconfig file; null uses the pod's own ServiceAccount."""
+
+    lease_namespace: Dns = "remediator"
+    """Namespace of the Lease that mirrors leadership."""
+
+    lease_name: Dns = "remediator"
+    """Name of the Lease that mirrors leadership."""
+
+
+class Pool(Section):
+    """A set of nodes the service may act on."""
+
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        min_length=1, examples=[{"nvidia.com/gpu.present": "true"}]
+    )
+    """Labels a node must carry, all of them, to be in this pool; a node in no pool is never written."""
+
+    stage: Stage = "full"
+    """How far to go: observe (decide and record), drain-only (drain and fence), full (every step)."""
+
+
+class Share(Section):
+    """A number of nodes that grows with the pool."""
+
+    at_least: int = Field(default=1, ge=1, le=100_000)
+    """Nodes allowed at once, however small the pool is."""
+
+    percent: float = Field(default=0.0, ge=0, le=100)
+    """Nodes allowed at once, in percent of the pool; the larger of the two counts."""
+
+    def of(self, nodes: int) -> int:
+        """Nodes allowed at once in a pool of `nodes`."""
+        return max(self.at_least, math.floor(nodes * self.percent / 100))
+
+
+class Budgets(Section):
+    """How many nodes may be acted on before a person has to look."""
+
+    enabled: bool = True
+    """false lifts every budget; for benchmarks and laboratories only."""
+
+    drain_t0: Share = Share(at_least=2, percent=10)
+    """Nodes drained at once for physical, final faults (T0)."""
+
+    concurrent: Share = Share(at_least=1, percent=2)
+    """Nodes at once whose jobs are released, whose pods are evicted, or which are replaced."""
+
+    release_per_hour: int = Field(default=10, ge=0, le=100_000)
+    """Nodes whose jobs may be released within an hour; 0 sets no limit."""
+
+
+class Leadership(Section):
+    """Which replica decides."""
+
+    lease_s: float = Field(default=10.0, ge=1, le=120)
+    """Seconds leadership lasts without being renewed."""
+
+    renew_s: float = Field(default=2.0, ge=0.1, le=60)
+    """Seconds between renewals."""
+
+    @model_validator(mode="after")
+    def _lease_covers_a_call(self) -> Self:
+        # A lease that ends before one renewal and one outside call refuses every call.
+        if self.lease_s <= self.renew_s + MAX_DEADLINE_S + MARGIN_S:
+            need = MAX_DEADLINE_S + MARGIN_S
+            raise ValueError(
+                f"lease_s must be more than renew_s + {need:.0f} s, the time one outside call may need"
+            )
+        return self
+
+
+class Log(Section):
+    """What is logged."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is written to standard output."""
+
+
+class Settings(Section):
+    """All settings of the service."""
+
+    cluster: Cluster
+    """Which cluster this is."""
+
+    store: Store = Store()
+    """Where incidents, steps and the audit record are kept."""
+
+    http: Http = Http()
+    """The one HTTP door: agent pushes, metrics, health."""
+
+    slurm: Slurm
+    """How Slurm is reached and how long jobs may take to save."""
+
+    kubernetes: Kubernetes = Kubernetes()
+    """How the Kubernetes API is reached and where leadership is shown."""
+
+    pools: dict[Dns, Pool] = Field(min_length=1, examples=[["gpu"]])
+    """Sets of nodes the service may act on, by name."""
+
+    budgets: Budgets = Budgets()
+    """How many nodes may be acted on before a person has to look."""
+
+    leadership: Leadership = Leadership()
+    """Which replica decides."""
+
+    no_replace_label: LabelKey = "remediator.dev/no-replace"
+    """Label on a pod or node that forbids cordon, eviction, detach and replacement."""
+
+    log: Log = Log()
+    """What is logged."""

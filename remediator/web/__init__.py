@@ -1,0 +1,1 @@
+"""The HTTP door: authenticate, parse, hand over, answer after the commit; metrics and health."""

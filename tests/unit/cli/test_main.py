@@ -1,0 +1,75 @@
+"""The command line as people and scripts meet it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from remediator import __version__
+
+ROOT = Path(__file__).parents[3]
+
+
+def remediator(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "remediator", *arguments]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_version_is_the_packages() -> None:
+    done = remediator("--version")
+    assert (done.returncode, done.stdout) == (0, f"remediator {__version__}\n")
+
+
+def test_example_passes_its_own_check(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(remediator("config", "example").stdout)
+    done = remediator("config", "check", str(file))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"ok: {file}\n")
+    assert "pool gpu: full, nodes with nvidia.com/gpu.present=true" in done.stdout
+
+
+def test_check_says_which_variables_take_part(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(remediator("config", "example").stdout)
+    done = remediator("config", "check", str(file), REMEDIATOR_HTTP__PORT="9000")
+    assert "overridden by REMEDIATOR_HTTP__PORT\n" in done.stdout
+
+
+def test_wrong_settings_are_one_line_each_and_status_two(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("cluster: {nam: x}\n")
+    done = remediator("config", "check", str(file))
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(lines) == 4
+    assert all(line.startswith(f"error: {file}") for line in lines)
+
+
+def test_controller_refuses_missing_settings_without_a_traceback(tmp_path: Path) -> None:
+    done = remediator("controller", "--settings", str(tmp_path / "none.yaml"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_stays_light() -> None:
+    """Verbs that need no service must not load its libraries."""
+    code = (
+        "import sys, remediator.cli.main; print([m for m in ('kubernetes', 'fastapi') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"
