@@ -1,0 +1,1 @@
+"""All speech with the API server; the only importer of the `kubernetes` client."""

@@ -1,0 +1,105 @@
+"""The fence on a node: one PATCH to set it, one to take back exactly what we set. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from remediator.errors import Blocked
+from remediator.kube.errors import Json
+from remediator.kube.nodes import NodeView, Taint
+
+FENCED = "remediator.dev/fenced"
+INCIDENT = "remediator.dev/incident"
+DID = "remediator.dev/fence-did"
+CORDON_REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
+EFFECT = "NoSchedule"
+MAX_REASON = 256
+CORDON, REASON = "cordon", "cordon-reason"
+
+
+def is_fenced(node: NodeView, incident: str) -> bool:
+    """Whether our NoSchedule taint for this incident is on the node."""
+    taint = _fence(node)
+    return taint is not None and taint.value == incident
+
+
+def did(node: NodeView, incident: str) -> frozenset[str]:
+    """What our fence changed besides the taint: CORDON, REASON. Empty when the fence is not this one."""
+    if node.annotations.get(INCIDENT) != incident:
+        return frozenset()
+    return frozenset(filter(None, node.annotations.get(DID, "").split(",")))
+
+
+def overridden(node: NodeView, incident: str) -> str | None:
+    """What somebody else undid of our fence, as a sentence; None when it stands or never was."""
+    if node.annotations.get(INCIDENT) != incident:
+        return None
+    if not is_fenced(node, incident):
+        return f"our taint {FENCED} on {node.name} was removed by somebody else"
+    if CORDON in did(node, incident) and not node.unschedulable:
+        return f"node {node.name} was uncordoned by somebody else"
+    return None
+
+
+def fence_patch(node: NodeView, incident: str, reason: str, *, cordon: bool) -> Json | None:
+    """Merge patch that fences `node`; None when nothing is missing. Blocked when another incident
+    holds the fence or somebody undid ours: it is never put back over a person's hand.
+    """
+    _refuse_foreign(node, incident)
+    done = did(node, incident)
+    annotations: dict[str, str] = {}
+    spec: Json = {}
+    if cordon and not node.unschedulable:
+        spec["unschedulable"] = True
+        done |= {CORDON}
+    if cordon and not node.annotations.get(CORDON_REASON):
+        annotations[CORDON_REASON] = reason[:MAX_REASON]
+        done |= {REASON}
+    if not is_fenced(node, incident):
+        spec["taints"] = [*_raw(node.taints), {"key": FENCED, "value": incident, "effect": EFFECT}]
+    if not spec and not annotations:
+        return None
+    annotations |= {INCIDENT: incident, DID: ",".join(sorted(done))}
+    return _patch(node, annotations, spec)
+
+
+def unfence_patch(node: NodeView, incident: str) -> Json | None:
+    """Merge patch that takes back exactly what this incident's fence set; None when nothing is left."""
+    done = did(node, incident)
+    annotations: dict[str, str | None] = {}
+    spec: Json = {}
+    if node.annotations.get(INCIDENT) == incident:
+        annotations = {INCIDENT: None, DID: None}
+    if REASON in done:
+        annotations[CORDON_REASON] = None
+    if CORDON in done and node.unschedulable:
+        spec["unschedulable"] = None
+    if is_fenced(node, incident):
+        spec["taints"] = _raw(taint for taint in node.taints if taint.key != FENCED) or None
+    if not spec and not annotations:
+        return None
+    return _patch(node, annotations, spec)
+
+
+def _refuse_foreign(node: NodeView, incident: str) -> None:
+    taint = _fence(node)
+    if taint is not None and taint.value != incident:
+        raise Blocked(f"node {node.name} is fenced by incident {taint.value or 'unknown'}")
+    undone = overridden(node, incident)
+    if undone:
+        raise Blocked(undone)
+
+
+def _fence(node: NodeView) -> Taint | None:
+    return next((taint for taint in node.taints if taint.key == FENCED), None)
+
+
+def _raw(taints: Iterable[Taint]) -> list[Json]:
+    return [dict(taint.raw) for taint in taints]
+
+
+def _patch(node: NodeView, annotations: Mapping[str, str | None], spec: Json) -> Json:
+    metadata: Json = {"resourceVersion": node.resource_version, "uid": node.uid}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {"metadata": metadata, **({"spec": spec} if spec else {})}

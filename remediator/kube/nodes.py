@@ -1,0 +1,70 @@
+"""What we know of a Kubernetes node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from remediator.kube.errors import Json
+from remediator.kube.read import rows, strings, table, text
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """One taint; `raw` keeps fields of newer servers, so that writing the list back loses nothing."""
+
+    key: str
+    value: str
+    effect: str
+    raw: Mapping[str, object] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node as last read. `ready` is None when the condition is missing or Unknown."""
+
+    name: str
+    uid: str
+    resource_version: str
+    provider_id: str
+    boot_id: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: bool | None
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+def parse_node(raw: Json) -> NodeView | None:
+    """The view of a raw node; None when it has no name, uid or resourceVersion."""
+    meta, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    name, uid, version = text(meta, "name"), text(meta, "uid"), text(meta, "resourceVersion")
+    if not (name and uid and version):
+        return None
+    return NodeView(
+        name=name,
+        uid=uid,
+        resource_version=version,
+        provider_id=text(spec, "providerID"),
+        boot_id=text(table(status, "nodeInfo"), "bootID"),
+        labels=strings(meta, "labels"),
+        annotations=strings(meta, "annotations"),
+        taints=tuple(
+            Taint(text(row, "key"), text(row, "value"), text(row, "effect"), row)
+            for row in rows(spec, "taints")
+        ),
+        unschedulable=spec.get("unschedulable") is True,
+        ready=_ready(status),
+    )
+
+
+def _ready(status: Json) -> bool | None:
+    for condition in rows(status, "conditions"):
+        if condition.get("type") == "Ready":
+            return {"True": True, "False": False}.get(text(condition, "status"))
+    return None

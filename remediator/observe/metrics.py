@@ -1,0 +1,179 @@
+"""Numbers for Prometheus: prefix `remediator_`, base units, bounded labels, all present from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Generic, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from remediator import __version__
+
+# The `_created` series double the page and say nothing that the process start time does not.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+PREFIX = "remediator_"
+MOST_VALUES = 40
+SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
+RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
+ACTIONS = ("record", "restart-job", "reset", "reboot", "drain-only", "replace", "hold")
+STEPS = (
+    "admit",
+    "drain-slurm",
+    "fence-node",
+    "survey",
+    "release-jobs",
+    "start-jobs",
+    "prove-resume",
+    "close",
+)
+OUTCOMES = ("done", "retry", "ambiguous", "failed", "blocked")
+REQUEUES = ("requeued", "attached", "refused", "failed")
+CLIENTS = ("kubernetes", "slurm")
+VERBS = ("get", "list", "watch", "create", "patch", "delete")
+ANSWERS = ("ok", "error")
+STEP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 180, 300, 900, 1800)
+ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
+
+
+class _Bounded(Generic[Metric]):
+    """A labelled metric that starts at zero for all known values and calls values beyond 40 `other`."""
+
+    def __init__(self, metric: Metric, *known: tuple[str, ...]) -> None:
+        self._metric: Metric = metric
+        self._seen = [set(values) for values in known]
+        for values in product(*known):
+            metric.labels(*values)
+
+    def at(self, *values: str) -> Metric:
+        """The child metric of these label values."""
+        return self._metric.labels(*map(self._bound, self._seen, values))
+
+    @staticmethod
+    def _bound(seen: set[str], value: str) -> str:
+        if value not in seen and len(seen) >= MOST_VALUES:
+            return "other"
+        seen.add(value)
+        return value
+
+
+def _counter(
+    registry: CollectorRegistry, name: str, text: str, **known: tuple[str, ...]
+) -> _Bounded[Counter]:
+    return _Bounded(Counter(PREFIX + name, text, list(known), registry=registry), *known.values())
+
+
+class Metrics:
+    """All numbers of one process; made once by `run` and handed to the stages."""
+
+    def __init__(self) -> None:
+        self.registry = own = CollectorRegistry()
+        ProcessCollector(registry=own)
+        Info(PREFIX + "build", "Version of the service.", registry=own).info({"version": __version__})
+        self._signals = _counter(
+            own,
+            "signals_received_total",
+            "Signals, or for results that are not accepted or duplicate: requests.",
+            source=SOURCES,
+            result=RESULTS,
+        )
+        self._incidents = Gauge(PREFIX + "incidents_open", "Incidents not closed yet.", registry=own)
+        self._decisions = _counter(own, "decisions_total", "Decisions taken.", action=ACTIONS)
+        self._steps = _counter(own, "steps_total", "Attempts of steps.", step=STEPS, outcome=OUTCOMES)
+        self._step_seconds = _Bounded(
+            Histogram(
+                PREFIX + "step_duration_seconds",
+                "Time from a step's first intent to its end.",
+                ["step"],
+                buckets=STEP_BUCKETS,
+                registry=own,
+            ),
+            STEPS,
+        )
+        self._requeues = _counter(own, "jobs_requeued_total", "Job runs released.", outcome=REQUEUES)
+        self._records = Counter(PREFIX + "audit_records_total", "Audit records written.", registry=own)
+        self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
+        self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
+        self._watch_age = Gauge(
+            PREFIX + "watch_last_event_age_seconds",
+            "Time since a watch last heard from its server.",
+            ["resource"],
+            registry=own,
+        )
+        self._requests = _counter(
+            own,
+            "api_requests_total",
+            "Requests to other servers.",
+            client=CLIENTS,
+            verb=VERBS,
+            outcome=ANSWERS,
+        )
+        self._batch = Histogram(
+            PREFIX + "intake_batch_size", "Signals per commit.", buckets=ROW_BUCKETS, registry=own
+        )
+        self._commit = Histogram(
+            PREFIX + "intake_commit_seconds", "Time of one commit.", buckets=COMMIT_BUCKETS, registry=own
+        )
+
+    def signals(self, source: str, result: str, count: int = 1) -> None:
+        """Count signals `accepted` (committed) or `duplicate` among them, or requests turned away."""
+        self._signals.at(source, result).inc(count)
+
+    def incidents_open(self, count: int) -> None:
+        """Set the number of open incidents."""
+        self._incidents.set(count)
+
+    def decided(self, action: str) -> None:
+        """Count one decision."""
+        self._decisions.at(action).inc()
+
+    def step_attempted(self, step: str, outcome: str) -> None:
+        """Count one attempt of a step by its outcome."""
+        self._steps.at(step, outcome).inc()
+
+    def step_ended(self, step: str, seconds: float) -> None:
+        """Record the time from a step's first intent to its end."""
+        self._step_seconds.at(step).observe(seconds)
+
+    def requeued(self, outcome: str) -> None:
+        """Count one job run released."""
+        self._requeues.at(outcome).inc()
+
+    def audited(self, count: int = 1) -> None:
+        """Count audit records written."""
+        self._records.inc(count)
+
+    def leadership(self, leading: bool, epoch: int) -> None:
+        """Show whether this process decides, and the epoch it knows."""
+        self._leader.set(leading)
+        self._epoch.set(epoch)
+
+    def watch_age(self, resource: str, age: Callable[[], float]) -> None:
+        """Show the seconds since a watch last heard from its server; `age` is asked at each scrape."""
+        self._watch_age.labels(resource).set_function(age)
+
+    def api_request(self, client: str, verb: str, outcome: str) -> None:
+        """Count one request to another server."""
+        self._requests.at(client, verb, outcome).inc()
+
+    def intake_committed(self, rows: int, seconds: float) -> None:
+        """Record one commit of the intake: its rows and how long it took."""
+        self._batch.observe(rows)
+        self._commit.observe(seconds)
+
+    def render(self) -> bytes:
+        """All numbers in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,65 @@
+"""The page that Prometheus reads."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from remediator.observe.metrics import STEPS, Metrics
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_all_known_series_are_there_from_the_start_at_zero() -> None:
+    metrics = Metrics()
+    assert value(metrics, "remediator_signals_received_total", source="agent", result="accepted") == 0
+    assert value(metrics, "remediator_decisions_total", action="replace") == 0
+    for step in STEPS:
+        assert value(metrics, "remediator_steps_total", step=step, outcome="done") == 0
+        assert value(metrics, "remediator_step_duration_seconds_count", step=step) == 0
+    for name in ("incidents_open", "leader", "epoch", "audit_records_total", "intake_batch_size_count"):
+        assert value(metrics, f"remediator_{name}") == 0, name
+
+
+def test_each_call_moves_its_own_series() -> None:
+    metrics = Metrics()
+    metrics.signals("agent", "accepted", 3)
+    metrics.incidents_open(2)
+    metrics.decided("replace")
+    metrics.step_attempted("drain-slurm", "done")
+    metrics.step_ended("drain-slurm", 0.02)
+    metrics.requeued("requeued")
+    metrics.audited(4)
+    metrics.leadership(leading=True, epoch=7)
+    metrics.watch_age("nodes", lambda: 1.5)
+    metrics.api_request("slurm", "patch", "ok")
+    metrics.intake_committed(20, 0.003)
+    assert value(metrics, "remediator_signals_received_total", source="agent", result="accepted") == 3
+    assert value(metrics, "remediator_incidents_open") == 2
+    assert value(metrics, "remediator_decisions_total", action="replace") == 1
+    assert value(metrics, "remediator_steps_total", step="drain-slurm", outcome="done") == 1
+    assert value(metrics, "remediator_step_duration_seconds_sum", step="drain-slurm") == 0.02
+    assert value(metrics, "remediator_jobs_requeued_total", outcome="requeued") == 1
+    assert value(metrics, "remediator_audit_records_total") == 4
+    assert (value(metrics, "remediator_leader"), value(metrics, "remediator_epoch")) == (1, 7)
+    assert value(metrics, "remediator_watch_last_event_age_seconds", resource="nodes") == 1.5
+    assert value(metrics, "remediator_api_requests_total", client="slurm", verb="patch", outcome="ok") == 1
+    assert value(metrics, "remediator_intake_batch_size_sum") == 20
+    assert value(metrics, "remediator_intake_commit_seconds_bucket", le="0.005") == 1
+
+
+def test_labels_stay_bounded() -> None:
+    metrics = Metrics()
+    for number in range(1000):
+        metrics.decided(f"made-up-{number}")
+    families = {one.name: one for one in text_string_to_metric_families(metrics.render().decode())}
+    samples = families["remediator_decisions"].samples
+    assert len(samples) <= 41
+    assert value(metrics, "remediator_decisions_total", action="other") is not None
+
+
+def test_page_parses_and_every_name_has_our_prefix() -> None:
+    families = list(text_string_to_metric_families(Metrics().render().decode()))
+    assert families
+    assert [one.name for one in families if not one.name.startswith(("remediator_", "process_"))] == []
