@@ -1,0 +1,1 @@
+"""Everything around the service: images, setup of a machine, the lab."""

@@ -1,0 +1,78 @@
+"""All parts by name, and the order in which they are built: independent ones side by side."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from deploy.setup import gobin, host, images, process, roots, wheels
+from deploy.setup.cache import Part, ensure_part, is_current
+from deploy.setup.debs import debs_part
+from deploy.setup.errors import SetupError
+
+GROUPS = {"all": ("venv", "golden"), "test-deps": ("venv", "golden"), "lab": ("golden",)}
+
+
+def all_parts() -> dict[str, Part]:
+    """Every part, by name, those that others need first."""
+    parts = [
+        host.apt_part(),
+        host.venv_part(),
+        gobin.gobin_part(),
+        debs_part(),
+        roots.root_part(roots.SLURM),
+        roots.root_part(roots.PYTHON),
+        wheels.wheels_part("service"),
+        wheels.wheels_part("agent"),
+        images.images_part(),
+        images.golden_part(),
+    ]
+    return {part.name: part for part in parts}
+
+
+def with_needs(names: tuple[str, ...], parts: dict[str, Part]) -> list[Part]:
+    """The named parts and groups with all they need, needs first."""
+    ordered: dict[str, Part] = {}
+
+    def add(name: str) -> None:
+        if name in ordered:
+            return
+        if name not in parts:
+            raise SetupError(f"{name}: no such part; there are {' '.join([*parts, *GROUPS])}")
+        for needed in parts[name].needs:
+            add(needed)
+        ordered[name] = parts[name]
+
+    for name in names:
+        for member in GROUPS.get(name, (name,)):
+            add(member)
+    return list(ordered.values())
+
+
+def ensure(*names: str) -> dict[str, Path]:
+    """Build what is not current of the named parts and of all they need; returns folders by part name."""
+    wanted = with_needs(names, all_parts())
+    if not all(is_current(part) for part in wanted):
+        _build(wanted)
+    return {part.name: part.path for part in wanted}
+
+
+def _build(wanted: list[Part]) -> None:
+    """Each part in a thread that first waits for the parts it needs; the first failure ends the others."""
+    running: dict[str, Future[bool]] = {}
+
+    def build(part: Part) -> bool:
+        for needed in part.needs:
+            running[needed].result()
+        return ensure_part(part)
+
+    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+        for part in wanted:
+            running[part.name] = pool.submit(build, part)
+        done = wait(running.values(), return_when=FIRST_EXCEPTION).done
+        failures = [error for future in running.values() if future in done and (error := future.exception())]
+        if failures:
+            process.stop_all()
+    process.allow_all()
+    if failures:
+        raise failures[0]
