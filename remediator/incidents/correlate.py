@@ -1,4 +1,4 @@
-"""Whether a signal's boot is the node's present one, and whose incident it belongs to."""
+"""Whether a signal is evidence about the machine as it runs now."""
 
 from __future__ import annotations
 
@@ -18,8 +18,3 @@ def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:
     if signal.boot_id == node_boot_id:
         return "present"
     return "unsettled" if now - signal.received_at < BOOT_LAG_S else "older"
-
-
-def machine_key(provider_id: str, node_uid: str) -> str:
-    """What makes two nodes the same machine: the providerID, else the node's UID, never the name."""
-    return provider_id or node_uid

@@ -35,7 +35,7 @@ class Entry(Ours):
 def canonical(entry: Entry, seq: int) -> str:
     """Sorted-key JSON without blanks; time as RFC 3339 UTC so that an export reads by itself."""
     body = entry.model_dump(mode="json")
-    body["at"] = rfc3339(entry.at)
+    body["at"], body["unix"] = rfc3339(entry.at), round(entry.at, 3)
     body["seq"] = seq
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from remediator.model.decision import Decision
+from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
-
-Stage = Literal["observe", "drain-only", "full"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What the caches say about the node a signal names; None fields are unknown."""
-
-    name: str
-    pool: str | None
-    stage: Stage
-    boot_id: str
-    unschedulable: bool
-    fenced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the store says: open incidents of the plan, the machine's own incidents, the budget."""
+    """What the store says: the machine's last closed incident, and how many nodes are being treated.
 
-    open_same_key: str | None
+    `limit` is None when no budget applies.
+    """
+
     last_closed: str | None
     running: int
     limit: int | None
 
 
-def decide(signal: Signal, node: NodeFacts | None, rules: Rules, situation: Situation) -> Decision:
+def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
     """What to do about one signal. Unknown never acts."""
     if node is None:
-        return _record(rules, f"{signal.node} is not an exact name in the inventory: recorded, nothing is written")
+        return _record(
+            rules, f"{signal.node} is not an exact name in the inventory: recorded, nothing is written"
+        )
     if node.pool is None:
         return _record(rules, f"{node.name} is in no pool: recorded, never written")
     found = rules.find(signal)
@@ -51,7 +41,7 @@ def decide(signal: Signal, node: NodeFacts | None, rules: Rules, situation: Situ
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
     decision = Decision(
         action="act",
-        plan=rule.plan,
+        plan="drain-only" if node.stage == "drain-only" else rule.plan,
         tier=rule.tier,
         rule=name,
         cause=rule.cause,
@@ -61,7 +51,7 @@ def decide(signal: Signal, node: NodeFacts | None, rules: Rules, situation: Situ
     return _limited(decision, node, situation)
 
 
-def _limited(decision: Decision, node: NodeFacts, situation: Situation) -> Decision:
+def _limited(decision: Decision, node: Machine, situation: Situation) -> Decision:
     if node.stage == "observe":
         return decision.model_copy(
             update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
@@ -71,7 +61,7 @@ def _limited(decision: Decision, node: NodeFacts, situation: Situation) -> Decis
             update={
                 "action": "hold",
                 "sentence": f"{decision.cause}: {situation.running} nodes are being treated already "
-                f"(budgets.concurrent is {situation.limit})",
+                f"(the budget is {situation.limit} at once)",
             }
         )
     return decision

@@ -61,7 +61,9 @@ def open_store(url: str) -> Store:
             schema.metadata.create_all(connection)
             _check_version(connection)
     except (SQLAlchemyError, Retry) as error:
-        raise GiveUp(f"store.url: cannot open the store: {_short(error)}; check path and permissions") from error
+        raise GiveUp(
+            f"store.url: cannot open the store: {_short(error)}; check path and permissions"
+        ) from error
     return store
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident
-from remediator.store.schema import incident
+from remediator.store.schema import incident, step
 
 _OPEN = incident.c.state != "closed"
 
@@ -51,8 +51,16 @@ def last_closed(connection: sa.Connection, key: str) -> Incident | None:
 
 def open_count(connection: sa.Connection, plan: str) -> int:
     """How many incidents are carrying out `plan` now: what concurrent budgets are computed from."""
-    query = sa.select(sa.func.count()).select_from(incident).where(_OPEN, incident.c.plan == plan)
+    started = sa.exists().where(step.c.incident == incident.c.id)
+    query = sa.select(sa.func.count()).select_from(incident).where(_OPEN, incident.c.plan == plan, started)
     return int(connection.execute(query).scalar_one())
+
+
+def held_at_the_door(connection: sa.Connection) -> list[Incident]:
+    """Held incidents without a single step: decided, but forbidden for now."""
+    started = sa.exists().where(step.c.incident == incident.c.id)
+    query = sa.select(incident).where(incident.c.state == "held", ~started).order_by(incident.c.opened_at)
+    return [_incident(row) for row in connection.execute(query)]
 
 
 def all_open(connection: sa.Connection) -> list[Incident]:

@@ -25,7 +25,9 @@ def acquire(connection: sa.Connection, holder: str, lease_s: float, *, sole: boo
     `sole` says that a file lock already proves that no other process can be alive.
     """
     now = database_now(connection)
-    row = connection.execute(sa.select(leadership).where(leadership.c.name == NAME).with_for_update()).one_or_none()
+    row = connection.execute(
+        sa.select(leadership).where(leadership.c.name == NAME).with_for_update()
+    ).one_or_none()
     if row is None:
         values = {"name": NAME, "holder": holder, "epoch": 1, "expires_at": now + lease_s}
         connection.execute(sa.insert(leadership).values(values))

@@ -94,6 +94,14 @@ job_run = sa.Table(
     sa.Column("submit_time", sa.Integer, primary_key=True),
     sa.Column("restart_count", sa.Integer, primary_key=True),
     sa.Column("owner", sa.String, sa.ForeignKey("incident.id"), nullable=False),
+)
+
+# A run is owned by one incident and may be watched by several.
+watched_run = sa.Table(
+    "watched_run",
+    metadata,
+    sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
+    sa.Column("run", sa.String, primary_key=True),
     sa.Column("body", sa.JSON, nullable=False),
 )
 
@@ -111,7 +119,7 @@ for verb in ("UPDATE", "DELETE"):
     sa.event.listen(
         audit,
         "after_create",
-        sa.DDL(
+        sa.DDL(  # type: ignore[no-untyped-call]  # SQLAlchemy left this constructor untyped
             f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
             f"BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END"
         ).execute_if(dialect="sqlite"),

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
-from remediator.store.schema import incident, job_run, step
+from remediator.store.schema import incident, job_run, step, watched_run
 
 
 def _row(row: Any) -> StepRow:
@@ -52,21 +52,26 @@ def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:
 
 
 def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: JobRun) -> str:
-    """The incident that owns a run's one requeue: this one, unless an earlier one came first."""
-    insert_row = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    """Watch a run; returns the incident that owns its one requeue: this one unless an earlier came first."""
     identity = {
         "cluster": cluster,
         "job_id": run.job_id,
         "submit_time": run.submit_time,
         "restart_count": run.restart_count,
     }
-    values = identity | {"owner": incident_id, "body": run.model_dump(mode="json")}
-    connection.execute(insert_row(job_run).values(values).on_conflict_do_nothing())
+    _insert_if_new(connection, job_run, identity | {"owner": incident_id})
+    body = run.model_dump(mode="json")
+    _insert_if_new(connection, watched_run, {"incident": incident_id, "run": run.key, "body": body})
     query = sa.select(job_run.c.owner).where(*(job_run.c[name] == value for name, value in identity.items()))
     return str(connection.execute(query).scalar_one())
 
 
-def runs_of(connection: sa.Connection, incident_id: str) -> list[JobRun]:
-    """The runs whose requeue an incident owns."""
-    query = sa.select(job_run.c.body).where(job_run.c.owner == incident_id).order_by(job_run.c.job_id)
+def runs_seen(connection: sa.Connection, incident_id: str) -> list[JobRun]:
+    """The runs an incident found on its machine, owned or watched."""
+    query = sa.select(watched_run.c.body).where(watched_run.c.incident == incident_id)
     return [JobRun.model_validate(body) for body in connection.execute(query).scalars()]
+
+
+def _insert_if_new(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
+    insert_row = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    connection.execute(insert_row(table).values(values).on_conflict_do_nothing())

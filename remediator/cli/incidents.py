@@ -1,0 +1,103 @@
+"""`remediator incidents`: what happened to which machine and its jobs, for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from remediator.audit import chain
+from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
+from remediator.clock import rfc3339
+from remediator.errors import BadInput
+from remediator.model.incident import Incident
+from remediator.model.plan import StepRow
+from remediator.store import incidents, steps
+from remediator.workflow.downtime import Phase, job_phases, node_phases
+
+app = typer.Typer(no_args_is_help=True, help="Incidents: list them, or show one as a timeline.")
+
+
+@app.command("list")
+def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int = 50) -> None:
+    """The newest incidents, newest first."""
+    with open_from(settings).read() as connection:
+        found = incidents.recent(connection, limit)
+    if as_json:
+        typer.echo(json.dumps([incident.model_dump(mode="json") for incident in found]))
+        return
+    table = Table("incident", "node", "state", "cause", "opened", box=None)
+    for incident in found:
+        opened = rfc3339(incident.opened_at)
+        table.add_row(incident.id, incident.node, incident.state, incident.cause, opened)
+    Console().print(table if found else "no incidents")
+
+
+@app.command()
+def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = False) -> None:
+    """One incident: why, what was done when, and what it cost each job."""
+    with open_from(settings).read() as connection:
+        story = story_of(connection, incident_id)
+    if as_json:
+        typer.echo(json.dumps(story))
+        return
+    console = Console()
+    head = story["incident"]
+    console.print(f"[bold]{head['id']}[/bold]  {head['node']}  {head['state']}")
+    console.print(head["sentence"], highlight=False)
+    table = Table("after", "what", "step", "why", box=None)
+    for line in story["timeline"]:
+        table.add_row(f"{line['after']:.2f} s", line["what"], line["step"], line["why"])
+    console.print(table)
+    for title, phases in story["downtime"].items():
+        parts = ", ".join(f"{phase['name']} {phase['seconds']:.1f} s" for phase in phases)
+        console.print(f"{title}: {parts}", highlight=False)
+
+
+def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:
+    """Everything known about an incident as plain data; BadInput when there is none of this id."""
+    incident = incidents.get(connection, incident_id)
+    if incident is None:
+        raise BadInput("incident", f"there is no incident {incident_id!r}; see `remediator incidents list`")
+    rows = steps.of_incident(connection, incident_id)
+    return {
+        "incident": incident.model_dump(mode="json"),
+        "timeline": [_line(incident, record) for record in chain.read(connection, incident_id)],
+        "downtime": _downtime(incident, rows, connection),
+        "steps": [_step(row) for row in rows],
+    }
+
+
+def _line(incident: Incident, record: dict[str, Any]) -> dict[str, Any]:
+    what = record["action"] + (f": {record['outcome']}" if record["outcome"] else "")
+    return {
+        "at": record["at"],
+        "after": round(max(0.0, record["unix"] - incident.fault_at), 3),
+        "what": what,
+        "step": " ".join(part for part in (record["step"], record["subject"]) if part),
+        "why": record["why"],
+    }
+
+
+def _step(row: StepRow) -> dict[str, Any]:
+    return {"name": row.name, "subject": row.subject, "state": row.state, "attempts": row.attempt} | {
+        "sentence": row.sentence,
+        "facts": row.facts,
+    }
+
+
+def _downtime(
+    incident: Incident, rows: list[StepRow], connection: sa.Connection
+) -> dict[str, list[dict[str, Any]]]:
+    out = {incident.node: _plain(node_phases(incident, rows))}
+    for run in steps.runs_seen(connection, incident.id):
+        out[f"job {run.address}"] = _plain(job_phases(incident, rows, run.key))
+    return out
+
+
+def _plain(phases: tuple[Phase, ...]) -> list[dict[str, Any]]:
+    return [{"name": phase.name, "seconds": phase.seconds} for phase in phases]

@@ -1,0 +1,48 @@
+"""The only writer of decisions: answers in, signals judged, next steps out, all in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remediator.run.triage import Triage
+from remediator.store.engine import Store
+from remediator.store.leadership import demand
+from remediator.workflow.engine import Answer, Call, Engine, Place
+
+RECONSIDER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn did: work for the workers, when to come back at the latest, and sentences for the log."""
+
+    calls: tuple[Call, ...]
+    wake_at: float
+    sentences: tuple[str, ...]
+
+
+class Core:
+    """Holds no state a restart would miss, except which calls are with the workers."""
+
+    def __init__(self, store: Store, engine: Engine, triage: Triage, epoch: int) -> None:
+        self._store = store
+        self._engine = engine
+        self._triage = triage
+        self._epoch = epoch
+        self._in_flight: set[Place] = set()
+
+    def turn(self, now: float, answers: Sequence[Answer] = ()) -> Turn:
+        """One pass. Raises Retry when the store does not take it (give the same answers again), Fenced when
+        leadership moved on.
+        """
+        flying = self._in_flight - {answer.call.place for answer in answers}
+        with self._store.write() as connection:
+            demand(connection, self._epoch)
+            for answer in answers:
+                self._engine.apply(connection, answer, now)
+            sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
+            calls, later = self._engine.calls(connection, frozenset(flying), now)
+        self._in_flight = flying | {call.place for call in calls}
+        wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
+        return Turn(tuple(calls), wake_at, tuple(sentences))

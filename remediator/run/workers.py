@@ -1,0 +1,72 @@
+"""The only threads that call outside: one attempt each, an answer back, never a sleep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from remediator.clock import Clock
+from remediator.errors import Fenced
+from remediator.model.plan import Hold, Outcome
+from remediator.workflow.attempt import Probe, attempt
+from remediator.workflow.context import Context
+from remediator.workflow.engine import Answer, Call
+from remediator.workflow.steps import STEPS
+
+URGENT = frozenset({"admit", "drain-slurm", "fence-node"})
+URGENT_WORKERS = 4
+OTHER_WORKERS = 8
+
+log = structlog.get_logger("workers")
+ContextOf = Callable[[Call, float], Context]
+
+
+class Workers:
+    """Two pools, so that no slow step stands before a drain or a fence."""
+
+    def __init__(
+        self,
+        context_of: ContextOf,
+        clock: Clock,
+        answer: Callable[[Answer], None],
+        fenced: Callable[[Fenced], None],
+        probe: Probe,
+    ) -> None:
+        self._context_of = context_of
+        self._clock = clock
+        self._answer = answer
+        self._fenced = fenced
+        self._probe = probe
+        self._urgent = ThreadPoolExecutor(URGENT_WORKERS, "urgent")
+        self._other = ThreadPoolExecutor(OTHER_WORKERS, "worker")
+
+    def submit(self, call: Call) -> None:
+        """Hand out one call."""
+        pool = self._urgent if call.row.name in URGENT else self._other
+        pool.submit(self._run, call)
+
+    def stop(self) -> None:
+        """Take no more calls and wait for those under way (each has a deadline)."""
+        self._urgent.shutdown(wait=True, cancel_futures=True)
+        self._other.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, call: Call) -> None:
+        try:
+            outcome = self._attempt(call)
+        except Fenced as error:
+            self._fenced(error)
+            return
+        self._answer(Answer(call, outcome))
+
+    def _attempt(self, call: Call) -> Outcome | None:
+        step = STEPS[call.row.name]
+        try:
+            context = self._context_of(call, self._clock.now())
+            return attempt(step, context, may_act=call.may_act, probe=self._probe)
+        except Fenced:
+            raise
+        except Exception as error:
+            log.exception("step failed", incident=call.incident.id, step=step.name)
+            return Hold(f"internal error in {step.name}: {type(error).__name__}; see the log", after=30.0)

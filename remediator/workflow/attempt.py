@@ -1,0 +1,37 @@
+"""One attempt at one step, in a worker: errors become outcomes, nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remediator.errors import Ambiguous, BadInput, Blocked, GiveUp, Retry
+from remediator.model.plan import Again, Hold, Outcome, Unknown
+from remediator.workflow.context import Context
+from remediator.workflow.step import Step, Writing
+
+Probe = Callable[[str], None]
+
+
+def attempt(step: Step, context: Context, *, may_act: bool, probe: Probe) -> Outcome | None:
+    """Check, and when an INTENT allows it act and verify; None means that an INTENT is needed.
+
+    `probe` is told the two moments a crash matters most: `<step>:intent` and `<step>:accepted`.
+    """
+    try:
+        return _attempt(step, context, may_act, probe)
+    except Retry as error:
+        return Again(str(error), after=error.after)
+    except Ambiguous as error:
+        return Unknown(str(error))
+    except (Blocked, GiveUp, BadInput) as error:
+        return Hold(str(error))
+
+
+def _attempt(step: Step, context: Context, may_act: bool, probe: Probe) -> Outcome | None:
+    seen = step.check(context)
+    if seen is not None or not may_act or not isinstance(step, Writing):
+        return seen
+    probe(f"{step.name}:intent")
+    step.act(context)
+    probe(f"{step.name}:accepted")
+    return step.verify(context)

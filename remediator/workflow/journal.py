@@ -1,0 +1,135 @@
+"""INTENT before an act, OUTCOME after it: each in one transaction with its audit record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from remediator.audit import chain
+from remediator.model.ids import operation_id
+from remediator.model.incident import Incident
+from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait
+from remediator.model.record import Entry
+from remediator.store import steps
+
+MAX_BACKOFF_S = 10.0
+_NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold"}
+
+
+class Journal:
+    """Writes steps and records as one actor in one epoch."""
+
+    def __init__(self, actor: str, epoch: int) -> None:
+        self.actor = actor
+        self.epoch = epoch
+
+    def intent(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
+        """Commit to one act: what, on which target, under which operation id."""
+        after = replace(
+            row,
+            state="running",
+            attempt=row.attempt + 1,
+            started_at=row.started_at if row.started_at is not None else now,
+            acted_at=now,
+        )
+        _save(connection, after)
+        self.record(connection, "intent", incident, now, row=after, why=incident.sentence)
+        return after
+
+    def outcome(
+        self, connection: sa.Connection, incident: Incident, row: StepRow, outcome: Outcome, now: float
+    ) -> StepRow:
+        """Write down how an attempt or a look ended; a repeated look that says the same adds no record."""
+        after = settled(row, outcome, now)
+        _save(connection, after)
+        if row.state == "running" or (after.state, after.sentence) != (row.state, row.sentence):
+            self.record(
+                connection,
+                "outcome",
+                incident,
+                now,
+                row=after,
+                outcome=_NAMES[type(outcome)],
+                why=outcome.sentence,
+                detail=after.facts if isinstance(outcome, Done) else {},
+            )
+        return after
+
+    def overdue(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
+        """Tell people once that a step passed its bound; the step itself goes on looking."""
+        after = replace(row, overdue=True)
+        _save(connection, after)
+        self.record(connection, "overdue", incident, now, row=after, why=row.sentence)
+        return after
+
+    def record(
+        self,
+        connection: sa.Connection,
+        action: str,
+        incident: Incident | None,
+        now: float,
+        *,
+        row: StepRow | None = None,
+        why: str = "",
+        outcome: str = "",
+        detail: dict[str, Any] | None = None,
+        target: str = "",
+    ) -> None:
+        """One audit record about an incident or a step."""
+        operation = operation_id(row.incident, row.name, row.subject, row.attempt) if row else ""
+        entry = Entry(
+            at=now,
+            actor=self.actor,
+            epoch=self.epoch,
+            action=action,
+            incident=incident.id if incident else "",
+            target=target or (incident.node if incident else ""),
+            operation=operation,
+            why=why,
+            outcome=outcome,
+            detail=detail or {},
+            step=row.name if row else "",
+            subject=row.subject if row else "",
+            attempt=row.attempt if row else 0,
+        )
+        chain.append(connection, entry)
+
+
+def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
+    """The row after an outcome: done, to be looked at again, to be tried again, or held."""
+    started = row.started_at if row.started_at is not None else now
+    base = replace(row, sentence=outcome.sentence, started_at=started)
+    match outcome:
+        case Done(facts=facts):
+            return replace(base, state="done", ended_at=now, facts={**row.facts, **facts})
+        case Wait(after=after):
+            return replace(base, state="waiting", due_at=now + after)
+        case Again(after=after):
+            return replace(base, state="pending", due_at=now + backoff(after, row.attempt))
+        case Unknown(after=after):
+            return replace(base, state="waiting", due_at=now + after)
+        case Hold(after=after):
+            return replace(base, state="held", due_at=now + after)
+
+
+def backoff(after: float, attempt: int) -> float:
+    """Doubling delay from `after`, at most 10 s: a step is few and people wait for it."""
+    return float(min(after * 2 ** min(max(attempt - 1, 0), 10), max(MAX_BACKOFF_S, after)))
+
+
+def _save(connection: sa.Connection, row: StepRow) -> None:
+    steps.update(
+        connection,
+        row,
+        state=row.state,
+        attempt=row.attempt,
+        due_at=row.due_at,
+        started_at=row.started_at,
+        acted_at=row.acted_at,
+        ended_at=row.ended_at,
+        overdue=row.overdue,
+        sentence=row.sentence,
+        facts=row.facts,
+    )

@@ -1,0 +1,32 @@
+"""Whose drain is it: ours, nobody's (empty or written by the system), or a person's."""
+
+from __future__ import annotations
+
+from remediator.errors import Blocked
+from remediator.model.incident import Incident
+from slurm_bridge.model import SlurmNode
+
+SYSTEM_PREFIXES = (
+    "slurm-operator: ",
+    "Not responding",
+    "Node unexpectedly rebooted",
+    "Kill task failed",
+    "Prolog error",
+    "Epilog error",
+    "gres/gpu count",
+)
+
+
+def is_our_drain(node: SlurmNode, incident: Incident) -> bool:
+    """DRAIN is set and the reason names this incident."""
+    return node.is_drain and node.reason.startswith(f"remediator: {incident.id} ")
+
+
+def check_owner(node: SlurmNode, incident: Incident) -> None:
+    """Blocked when the reason is a person's or another tool's; their text and state stay."""
+    reason = node.reason
+    if not reason or reason.startswith((f"remediator: {incident.id} ", *SYSTEM_PREFIXES)):
+        return
+    if reason.startswith("remediator: ") and not node.is_drain:
+        return
+    raise Blocked(f"{node.name} has somebody else's reason {reason!r}: held, nothing is overwritten")

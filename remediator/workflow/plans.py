@@ -1,0 +1,82 @@
+"""The plans as data: which steps, in which order, on which track."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remediator.model.plan import StepRow, Track
+from remediator.model.run import JobRun
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A step's place in a plan; a `job` step stands once per job run and is added by the survey."""
+
+    name: str
+    track: Track
+
+
+PLANS: dict[str, tuple[Planned, ...]] = {
+    "replace": (
+        Planned("admit", "main"),
+        Planned("drain-slurm", "main"),
+        Planned("fence-node", "main"),
+        Planned("survey", "main"),
+        Planned("release-jobs", "job"),
+        Planned("start-jobs", "job"),
+        Planned("prove-resume", "job"),
+        Planned("close", "main"),
+    ),
+    "drain-only": (
+        Planned("admit", "main"),
+        Planned("drain-slurm", "main"),
+        Planned("close", "main"),
+    ),
+}
+ATTACHED = ("prove-resume",)
+
+
+def main_rows(plan: str, incident: str, now: float) -> list[StepRow]:
+    """The rows an incident starts with: everything that does not depend on a job."""
+    return [
+        _row(incident, planned, ordinal, "", now)
+        for ordinal, planned in enumerate(PLANS[plan])
+        if planned.track != "job"
+    ]
+
+
+def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) -> list[StepRow]:
+    """The rows of one job run; a run another incident owns is only watched."""
+    return [
+        _row(incident, planned, ordinal, run.key, now)
+        for ordinal, planned in enumerate(PLANS[plan])
+        if planned.track == "job" and (owned or planned.name in ATTACHED)
+    ]
+
+
+def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float) -> StepRow:
+    return StepRow(
+        incident=incident,
+        name=planned.name,
+        subject=subject,
+        track=planned.track,
+        ordinal=ordinal,
+        state="pending",
+        due_at=now,
+    )
+
+
+def ready(row: StepRow, unfinished: list[StepRow]) -> bool:
+    """True when nothing before `row` is unfinished.
+
+    The main track waits for everything before it; a job or node step waits for the main track and its own.
+    """
+    return not any(
+        other.ordinal < row.ordinal
+        and (
+            row.track == "main"
+            or other.track == "main"
+            or (other.track, other.subject) == (row.track, row.subject)
+        )
+        for other in unfinished
+    )

@@ -1,0 +1,32 @@
+"""What a step is: it looks, and some steps also act and look again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from remediator.model.plan import Outcome, Unknown
+from remediator.workflow.context import Context
+
+
+class Step(ABC):
+    """A step that only looks. After `bound_s` seconds people are told; that never skips a check."""
+
+    name: ClassVar[str]
+    bound_s: ClassVar[float]
+
+    @abstractmethod
+    def check(self, context: Context) -> Outcome | None:
+        """An outcome when there is nothing to do now; None, of a writing step, when `act` is needed."""
+
+
+class Writing(Step):
+    """A step that changes something outside, once an INTENT for it is committed."""
+
+    @abstractmethod
+    def act(self, context: Context) -> None:
+        """The write."""
+
+    def verify(self, context: Context) -> Outcome:
+        """Look again: an accepted write that cannot be seen is not done."""
+        return self.check(context) or Unknown("accepted, but not seen yet", after=0.2)

@@ -1,0 +1,27 @@
+"""One module per step; the table below is what the engine runs."""
+
+from __future__ import annotations
+
+from remediator.workflow.step import Step
+from remediator.workflow.steps.admit import Admit
+from remediator.workflow.steps.close import Close
+from remediator.workflow.steps.drain_slurm import DrainSlurm
+from remediator.workflow.steps.fence_node import FenceNode
+from remediator.workflow.steps.prove_resume import ProveResume
+from remediator.workflow.steps.release_jobs import ReleaseJobs
+from remediator.workflow.steps.start_jobs import StartJobs
+from remediator.workflow.steps.survey import Survey
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Admit(),
+        DrainSlurm(),
+        FenceNode(),
+        Survey(),
+        ReleaseJobs(),
+        StartJobs(),
+        ProveResume(),
+        Close(),
+    )
+}

@@ -1,0 +1,38 @@
+"""prove-resume: the job is RUNNING again, as its next restart, on good nodes."""
+
+from __future__ import annotations
+
+from remediator.errors import Blocked
+from remediator.model.plan import Done, Outcome, Wait
+from remediator.workflow.context import Context
+from remediator.workflow.runs import moved_on
+from remediator.workflow.step import Step
+
+
+class ProveResume(Step):
+    """The clock that counts: from the fault to the job computing again, at most 15 minutes."""
+
+    name = "prove-resume"
+    bound_s = 900.0
+
+    def check(self, context: Context) -> Outcome | None:
+        """Done when the next run is RUNNING off the sick machine or has ended; Wait before that."""
+        run = context.the_run
+        job = context.slurm.job(run.job_id)
+        if job is None:
+            return Done(f"job {run.address} is no longer known to Slurm")
+        if not moved_on(job, run):
+            return self._same_run(context, job.state, ended=job.is_over)
+        if job.state == "PENDING" or job.is_completing:
+            return Wait(f"job {run.address} waits to start: {job.state_reason or job.state}", after=0.5)
+        if set(job.nodes) & set(context.incident.slurm_nodes):
+            raise Blocked(f"job {run.address} runs on the drained machine again")
+        where = ", ".join(job.nodes)
+        facts = {"nodes": list(job.nodes), "restart": job.restart_count, "running_at": job.start_time}
+        return Done(f"job {run.address} is {job.state} on {where} as restart {job.restart_count}", facts)
+
+    def _same_run(self, context: Context, state: str, *, ended: bool) -> Outcome:
+        address = context.the_run.address
+        if ended:
+            return Done(f"job {address} ended by itself: {state}")
+        return Wait(f"job {address} has not left the node yet: {state}", after=1.0)

@@ -1,0 +1,33 @@
+"""start-jobs: lift the delay Slurm puts on a requeued job, once its old processes are surely gone."""
+
+from __future__ import annotations
+
+from remediator.model.plan import Done, Outcome, Wait
+from remediator.workflow.context import Context
+from remediator.workflow.runs import moved_on
+from remediator.workflow.step import Writing
+
+
+class StartJobs(Writing):
+    """Slurm holds a requeued job for 121 s; the run ended without DOWN, so it may go at once."""
+
+    name = "start-jobs"
+    bound_s = 5.0
+
+    def check(self, context: Context) -> Outcome | None:
+        """Done when nothing delays the job; Wait while COMPLETING; None when the delay stands."""
+        run = context.the_run
+        job = context.slurm.job(run.job_id)
+        if job is None or job.state != "PENDING":
+            return Done(f"job {run.address} needs no start: {job.state if job else 'gone'}")
+        if job.is_completing:
+            return Wait(f"job {run.address} is still COMPLETING", after=0.5)
+        if not moved_on(job, run):
+            return Done(f"job {run.address} never ran on the node")
+        if (job.begin_time or 0.0) > context.now + 1:
+            return None
+        return Done(f"job {run.address} may start at once")
+
+    def act(self, context: Context) -> None:
+        """Set the job's begin time to now."""
+        context.slurm.start_now(context.the_run.job_id)

@@ -1,0 +1,52 @@
+"""survey: which job runs are on the drained machine. After the DRAIN, so that no new one can come."""
+
+from __future__ import annotations
+
+from remediator.errors import Retry
+from remediator.model.plan import Done, Outcome, Wait
+from remediator.model.run import JobRun
+from remediator.workflow.context import Context
+from remediator.workflow.step import Step
+from slurm_bridge.kinds import release_kind
+from slurm_bridge.model import SlurmJob
+
+
+class Survey(Step):
+    """Repeated until nothing new turns up; an answer that contradicts the node's state is unknown."""
+
+    name = "survey"
+    bound_s = 10.0
+
+    def check(self, context: Context) -> Outcome | None:
+        """Wait with the new runs as facts, or Done when all are on the books."""
+        names = frozenset(context.incident.slurm_nodes)
+        jobs = [job for job in context.slurm.jobs() if job.holds_nodes and names & set(job.nodes)]
+        if not jobs:
+            self._refuse_contradiction(context)
+        runs = [run_of(job) for job in jobs]
+        fresh = [run for run in runs if run.key not in context.known_runs]
+        if fresh:
+            facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
+            return Wait(f"{len(fresh)} job runs found on {', '.join(sorted(names))}", after=0.0, facts=facts)
+        return Done(f"{len(context.known_runs)} job runs are to be moved")
+
+    def _refuse_contradiction(self, context: Context) -> None:
+        for name in context.incident.slurm_nodes:
+            if context.slurm.node(name).is_busy:
+                raise Retry(f"{name} is busy, yet no job is listed on it: unknown", after=0.5)
+
+
+def run_of(job: SlurmJob) -> JobRun:
+    """The run a job is living now, and how it may be released."""
+    release, why = release_kind(job)
+    return JobRun(
+        job_id=job.job_id,
+        submit_time=job.submit_time,
+        restart_count=job.restart_count,
+        address=job.address,
+        name=job.name,
+        user=job.user,
+        nodes=job.nodes,
+        release=release,
+        why=why,
+    )

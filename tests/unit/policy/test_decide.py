@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remediator.errors import BadInput
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.policy.decide import Situation, decide
+from remediator.policy.rules import load
+
+RULES = load()
+FREE = Situation(last_closed=None, running=0, limit=3)
+
+
+def xid(code: int, *, kind: str = "xid", **extra: Any) -> Signal:
+    return Signal(
+        source="agent",
+        node="gpu-0",
+        boot_id="b1",
+        kind=kind,
+        code=code,
+        pci="0000:01:00",
+        seen_at=1.0,
+        received_at=1.0,
+        dedupe="d",
+        detail={"extra": extra},
+    )
+
+
+def machine(**changes: Any) -> Machine:
+    base = {"name": "gpu-0", "uid": "u", "boot_id": "b1", "pool": "gpu", "stage": "full", "pool_size": 5}
+    return Machine(**(base | changes))
+
+
+@pytest.mark.parametrize(
+    ("signal", "action", "tier"),
+    [
+        (xid(79), "act", "T0"),
+        (xid(79, kind="fallen_off_bus"), "act", "T0"),
+        (xid(64), "act", "T0"),
+        (xid(54), "act", "T0"),
+        (xid(154, recovery_to=2), "act", "T0"),
+        (xid(154, recovery_to=1), "record", "T3"),
+        (xid(154, recovery_to=None), "record", "T3"),
+        (xid(43), "record", "T3"),
+        (xid(45), "record", "T3"),
+        (xid(99999), "record", "T3"),
+    ],
+)
+def test_each_code_acts_or_is_recorded(signal: Signal, action: str, tier: str) -> None:
+    decision = decide(signal, machine(), RULES, FREE)
+    assert (decision.action, decision.tier) == (action, tier)
+    assert decision.sentence
+    assert decision.policy == RULES.digest
+
+
+def test_an_unknown_node_is_never_acted_on() -> None:
+    assert decide(xid(79), None, RULES, FREE).action == "record"
+
+
+def test_a_node_in_no_pool_is_never_acted_on() -> None:
+    decision = decide(xid(79), machine(pool=None), RULES, FREE)
+    assert decision.action == "record"
+    assert "no pool" in decision.sentence
+
+
+def test_an_observing_pool_holds_and_a_draining_pool_only_drains() -> None:
+    assert decide(xid(79), machine(stage="observe"), RULES, FREE).action == "hold"
+    assert decide(xid(79), machine(stage="drain-only"), RULES, FREE).plan == "drain-only"
+
+
+def test_a_full_budget_holds_and_says_its_number() -> None:
+    decision = decide(xid(79), machine(), RULES, Situation(last_closed=None, running=3, limit=3))
+    assert decision.action == "hold"
+    assert "3 nodes" in decision.sentence
+    assert (
+        decide(xid(79), machine(), RULES, Situation(last_closed=None, running=9, limit=None)).action == "act"
+    )
+
+
+def test_a_node_its_last_incident_still_fences_is_recorded() -> None:
+    situation = Situation(last_closed="i1", running=0, limit=3)
+    assert decide(xid(79), machine(fenced_by="i1"), RULES, situation).action == "record"
+    assert decide(xid(79), machine(fenced_by=None), RULES, situation).action == "act"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("version: 1\nrules: {}", "rules"),
+        ("version: 2\nrules: {}", "version"),
+        ("- a", "file"),
+        (
+            "version: 1\nrules: {a: {kinds: [xid], codes: [1], tier: T9, plan: record, cause: abc, why: abc}}",
+            "tier",
+        ),
+        (
+            "version: 1\nrules: {a: {kinds: [xid], codes: [], tier: T0, plan: record, cause: abc, why: abc}}",
+            "codes",
+        ),
+        (
+            "version: 1\nrules: {a: {kinds: [xid], cod: [1], tier: T0, plan: record, cause: abc, why: abc}}",
+            "cod",
+        ),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_broken_policy_names_file_and_field(tmp_path: Path, text: str, names: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert names in str(caught.value)
+
+
+def test_a_missing_policy_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load(tmp_path / "none.yaml")
