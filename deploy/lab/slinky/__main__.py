@@ -1,0 +1,5 @@
+"""`python -m deploy.lab.slinky`."""
+
+from .main import main
+
+main()
