@@ -16,7 +16,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -67,7 +66,6 @@ class KubeServer:
         self.url = f"https://127.0.0.1:{self.port}"
         self.audit_log = work / "audit.log"
         self._peer = peer
-        self._random = Random()
         self.tokens = {user: f"{user}-{os.urandom(12).hex()}" for user in USERS}
         self._etcd: subprocess.Popen[bytes] | None = None
         self._api: subprocess.Popen[bytes] | None = None
@@ -78,7 +76,9 @@ class KubeServer:
         (self.work / "audit-policy.yaml").write_text(AUDIT_POLICY)
         (self.work / "tokens.csv").write_text(
             "".join(
-                f'{self.tokens[user]},{user},{user},"{group}"\n' if group else f"{self.tokens[user]},{user},{user}\n"
+                f'{self.tokens[user]},{user},{user},"{group}"\n'
+                if group
+                else f"{self.tokens[user]},{user},{user}\n"
                 for user, group in USERS.items()
             )
         )
