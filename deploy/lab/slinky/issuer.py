@@ -23,7 +23,7 @@ def read_key(kube: Kube, namespace: str, name: str, key: str) -> bytes:
 
 def renew_all(kube: Kube, now: float) -> float:
     """Issues or renews what is due; answers when to look again."""
-    due = [_renew_or_retry(kube, token, now) for token in kube.list(f"{CUSTOM}/tokens")]
+    due = [_renew_or_retry(kube, token, now) for token in kube.items(f"{CUSTOM}/tokens")]
     return min(due, default=float("inf"))
 
 

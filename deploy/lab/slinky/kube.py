@@ -46,7 +46,7 @@ class Kube:
         files = Path(SERVICE_ACCOUNT)
         return cls(f"https://{host}:{port}", files / "token", files / "ca.crt")
 
-    def list(self, path: str, **query: str) -> list[Json]:
+    def items(self, path: str, **query: str) -> list[Json]:
         """The items of a collection."""
         return list(self._call("GET", _with(path, query))["items"])
 

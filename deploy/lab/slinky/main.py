@@ -96,7 +96,7 @@ class Operator:
     def _pass(self, now: float, *, urgent: bool) -> None:
         self._urgent = False
         self._pass_at, self._adopt_at = now + self._options.resync, FOREVER
-        for raw in self._kube.list(f"{CUSTOM}/nodesets"):
+        for raw in self._kube.items(f"{CUSTOM}/nodesets"):
             nodeset = NodeSet.from_json(raw)
             if not self._pass_one(nodeset, now, urgent):
                 self._pass_at = now + self._options.retry
@@ -129,7 +129,7 @@ class Operator:
     def _client(self, namespace: str, controller: Json) -> SlurmRest | None:
         """The client of the oldest RestApi of a controller; None when it has none."""
         name = controller["metadata"]["name"]
-        apis = self._kube.list(f"{CUSTOM}/namespaces/{namespace}/restapis")
+        apis = self._kube.items(f"{CUSTOM}/namespaces/{namespace}/restapis")
         ours = [a for a in apis if a["spec"]["controllerRef"]["name"] == name]
         if not ours:
             self._clients.clear()

@@ -81,9 +81,9 @@ class NodeSetPass:
 
     def _read(self) -> None:
         self._read_slurm()
-        owned = self._kube.list(self._path("pods"), labelSelector=WORKERS)
+        owned = self._kube.items(self._path("pods"), labelSelector=WORKERS)
         self._pods = [WorkerPod.from_json(raw) for raw in owned if _is_owned(raw, self._nodeset.uid)]
-        found = (KubeNode.from_json(raw) for raw in self._kube.list("/api/v1/nodes"))
+        found = (KubeNode.from_json(raw) for raw in self._kube.items("/api/v1/nodes"))
         self._nodes = {node.name: node for node in found}
 
     def _read_slurm(self) -> None:
