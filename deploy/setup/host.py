@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 from deploy.setup import process, progress
@@ -95,11 +97,17 @@ def venv_part() -> Part:
     return Part(
         name="venv",
         path=REPO / ".venv",
-        key=key_of("venv 1", DEV_LOCK, REPO / "pyproject.toml", ".".join(map(str, sys.version_info[:2]))),
+        key=key_of("venv 2", DEV_LOCK, project_tables(), ".".join(map(str, sys.version_info[:2]))),
         build=build_venv,
         needs=("apt",),
         in_place=True,
     )
+
+
+def project_tables() -> str:
+    """What the editable install takes from pyproject.toml: settings of linters change nothing in it."""
+    content = tomllib.loads((REPO / "pyproject.toml").read_text())
+    return json.dumps([content["project"], content["build-system"], content["tool"]["hatch"]], sort_keys=True)
 
 
 def build_venv(path: Path) -> None:

@@ -88,7 +88,7 @@ def go_problem(text: str | None) -> str | None:
     found = re.search(r"go(\d+)\.(\d+)", text)
     if found and (int(found[1]), int(found[2])) >= MIN_GO:
         return None
-    return f"Go >= {wanted} is needed, found {found[0] if found else text!r}: put a newer one first on PATH"
+    return f"Go >= {wanted} is needed, found {found[0] if found else text}: put a newer one first on PATH"
 
 
 def disk_problem(free_gib: float, wanted_gib: float) -> str | None:

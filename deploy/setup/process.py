@@ -22,6 +22,7 @@ _NO_ANSWER = re.compile(
     r"|failed getting release|newconnectionerror",
     re.IGNORECASE,
 )
+_ERROR_LINE = re.compile(r"\w*Error: |^E: |^error: ")
 _ADDRESS = re.compile(
     r"\w+://\S+|\b(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?\b(?:/\S*)?|\b\d+\.\d+\.\d+\.\d+(?::\d+)?\b", re.IGNORECASE
 )
@@ -121,7 +122,8 @@ def failure_text(
         return (
             f"{registry} does not answer: {without_addresses(silent)}; mend the network, then run this again"
         )
-    last = next((line for line in reversed(tail) if line.strip()), "no output")
+    telling = (line for line in reversed(tail) if _ERROR_LINE.search(line))
+    last = next(telling, None) or next((line for line in reversed(tail) if line.strip()), "no output")
     return f"{part}: {name} failed: {without_addresses(last)}; see {log}"
 
 

@@ -1,0 +1,26 @@
+# Every target is one line that calls Python and sets up what it needs first. PYTHON: any Python >= 3.11.
+PYTHON ?= python3
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help check test demo bench lab-up lab-down
+
+help: ## this list
+	@$(PYTHON) -c 'import re; [print(f"make {a:<9} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
+
+check: ## formatting, lint, types, import order, docstrings and sizes
+	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.setup.check
+
+test: ## all tests, on real servers and the lab
+	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest
+
+demo: ## the main job: an XID line, a drain, a requeue, the job computing again
+	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab.demo
+
+bench: ## latency and throughput, each beside its floor
+	@$(PYTHON) -m deploy.setup all && $(PY) -m tests.bench
+
+lab-up: ## bring the lab up and leave it running
+	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab up
+
+lab-down: ## end the lab
+	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.lab down
