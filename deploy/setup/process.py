@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.setup import progress
 from deploy.setup.cache import cache_root
-from deploy.setup.errors import SetupError
+from deploy.setup.errors import SetupError, SilentRegistry
 
 _NO_ANSWER = re.compile(
     r"timed? ?out|timeout|temporary failure|no such host|(could not|cannot) resolve"
@@ -97,8 +97,7 @@ def run(
             _running.discard(process)
     if code != 0:
         late_after = f"{deadline:.0f} s" if was_late else None
-        text = failure_text(part, argv[0], list(tail), log=log, registry=registry, late_after=late_after)
-        raise SetupError(text)
+        raise failure(part, argv[0], list(tail), log=log, registry=registry, late_after=late_after)
 
 
 def log_path(part: str) -> Path:
@@ -108,23 +107,20 @@ def log_path(part: str) -> Path:
     return folder / f"{part}.log"
 
 
-def failure_text(
+def failure(
     part: str, program: str, tail: Sequence[str], *, log: Path, registry: str | None, late_after: str | None
-) -> str:
-    """One sentence about a failed command; a registry is named by its kind, never by its address."""
+) -> SetupError:
+    """The error for a failed command, one sentence; a registry is named by its kind, never by its address."""
     name = os.path.basename(program)
-    if late_after and registry:
-        return f"{registry} does not answer: {name} was not done after {late_after}; see {log}"
+    unanswered = next((found[0] for line in reversed(tail) if (found := _NO_ANSWER.search(line))), None)
+    if registry and (late_after or unanswered):
+        why = f"{name} was not done after {late_after}" if late_after else unanswered
+        return SilentRegistry(f"{registry} does not answer: {why}; see {log}, then run this again")
     if late_after:
-        return f"{part}: {name} was not done after {late_after}; see {log}"
-    silent = next((line for line in reversed(tail) if _NO_ANSWER.search(line)), None)
-    if registry and silent:
-        return (
-            f"{registry} does not answer: {without_addresses(silent)}; mend the network, then run this again"
-        )
+        return SetupError(f"{part}: {name} was not done after {late_after}; see {log}")
     telling = (line for line in reversed(tail) if _ERROR_LINE.search(line))
     last = next(telling, None) or next((line for line in reversed(tail) if line.strip()), "no output")
-    return f"{part}: {name} failed: {without_addresses(last)}; see {log}"
+    return SetupError(f"{part}: {name} failed: {without_addresses(last)}; see {log}")
 
 
 def without_addresses(text: str) -> str:
