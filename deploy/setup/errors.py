@@ -7,5 +7,5 @@ class SetupError(Exception):
     """Something a person has to mend; the text says what and what to do next."""
 
 
-class SilentRegistry(SetupError):
+class SilentRegistryError(SetupError):
     """A registry does not answer: no other recipe will get further."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.setup import progress
 from deploy.setup.cache import cache_root
-from deploy.setup.errors import SetupError, SilentRegistry
+from deploy.setup.errors import SetupError, SilentRegistryError
 
 _NO_ANSWER = re.compile(
     r"timed? ?out|timeout|temporary failure|no such host|(could not|cannot) resolve"
@@ -115,7 +115,7 @@ def failure(
     unanswered = next((found[0] for line in reversed(tail) if (found := _NO_ANSWER.search(line))), None)
     if registry and (late_after or unanswered):
         why = f"{name} was not done after {late_after}" if late_after else unanswered
-        return SilentRegistry(f"{registry} does not answer: {why}; see {log}, then run this again")
+        return SilentRegistryError(f"{registry} does not answer: {why}; see {log}, then run this again")
     if late_after:
         return SetupError(f"{part}: {name} was not done after {late_after}; see {log}")
     telling = (line for line in reversed(tail) if _ERROR_LINE.search(line))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.setup import process, progress
 from deploy.setup.cache import Part, cache_root, key_of, remove_tree
-from deploy.setup.errors import SetupError, SilentRegistry
+from deploy.setup.errors import SetupError, SilentRegistryError
 from deploy.setup.host import APT, apt_update
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -65,7 +65,7 @@ def build(recipe: Recipe, path: Path) -> None:
         try:
             debootstrap(recipe, suite, path)
             version = process.output(["chroot", str(path), *recipe.check]).strip()
-        except SilentRegistry:
+        except SilentRegistryError:
             raise
         except SetupError as error:  # a suite under development is not installable every day
             version = str(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.setup import process
-from deploy.setup.errors import SetupError, SilentRegistry
+from deploy.setup.errors import SetupError, SilentRegistryError
 
 GO = "the Go module proxy"
 
@@ -42,7 +42,7 @@ def test_a_failed_command_is_named_with_its_telling_line_and_its_log(tmp_path: P
     ],
 )  # fmt: skip
 def test_a_silent_registry_is_named_by_its_kind_and_never_by_its_address(line: str) -> None:
-    with pytest.raises(SilentRegistry) as caught:
+    with pytest.raises(SilentRegistryError) as caught:
         sh(f'echo "{line}"; exit 1', registry=GO)
     text = str(caught.value)
     assert text.startswith("the Go module proxy does not answer: ")
