@@ -40,6 +40,8 @@ _VERDICT = re.compile(r"changed from 0x(?P<old>[0-9a-fA-F]{1,8}) \([^)]*\) to 0x
 _LINK = re.compile(r"on link (?P<link>[0-9]{1,3}) ?\((?P<regs>[^)]{0,400})(?P<end>\)?)")
 _REGISTER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _NVLINK_REGISTERS = 7
+# The kernel cuts a process name at 15 bytes; a longer one is a line that ran into another.
+_NAME_CHARACTERS = 64
 
 
 class _Process(NamedTuple):
@@ -83,7 +85,10 @@ def _process(rest: str) -> _Process:
     if pid is None:
         return _Process(None, None)
     name = _NAME.match(rest, pid.end())
-    return _Process(int(pid["pid"]) if pid["pid"] else None, (name["name"] or None) if name else None)
+    return _Process(
+        int(pid["pid"]) if pid["pid"] else None,
+        (name["name"] or "")[:_NAME_CHARACTERS] or None if name else None,
+    )
 
 
 def _details(xid: int, rest: str) -> dict[str, Any]:

@@ -1,0 +1,240 @@
+"""The agent's one loop: read, parse, push, remember. A turn never waits; the caller does."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any, Protocol
+
+from remediator.agent.events import PUSHED, gap_event, happened_at
+from remediator.agent.kernel_log import parse
+from remediator.agent.metrics import Metrics
+from remediator.agent.outbox import Outbox
+from remediator.agent.push import Pusher
+from remediator.agent.records import Gap, Item, Record
+from remediator.agent.settings import AgentSettings
+from remediator.agent.sources import open_source
+from remediator.agent.state import Cursor, StateDir
+from remediator.clock import Clock
+from remediator.errors import BadInput, GiveUp, Retry
+from remediator.model.signal import AgentPush, KernelEvent, PushedEvent
+
+FIRST_BACKOFF_S = 0.2
+LAST_BACKOFF_S = 10.0
+# Sources without a descriptor, and files whose change inotify cannot tell, are looked at this often.
+POLL_S = 1.0
+
+
+class Log(Protocol):
+    """The two calls of structlog that the loop needs."""
+
+    def info(self, event: str, **fields: Any) -> Any:
+        """Something went as it should."""
+
+    def warning(self, event: str, **fields: Any) -> Any:
+        """Something needs a look."""
+
+
+class Agent:
+    """Owns the source, the outbox and the state directory of one node."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        pusher: Pusher,
+        clock: Clock,
+        log: Log,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self._settings, self._pusher, self._clock, self._log = settings, pusher, clock, log
+        self._jitter = jitter or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._state = StateDir(settings.state_dir)
+        self._outbox = Outbox()
+        self._boot = read_boot_id(settings.boot_id_path)
+        self._read_to, self._saved = self._resume()
+        self.source = open_source(settings.kernel_log, self._start_after())
+        self._live = False
+        self._due = self.turned_at = clock.steady()
+        self._failures = 0
+        self._trouble = ""
+
+    def turn(self) -> float:
+        """Read what is there and push what is due; seconds the caller may wait for the source."""
+        self.turned_at = self._clock.steady()
+        if not self._outbox.full:
+            self._read()
+        if self._clock.steady() >= self._due or (self._outbox and not self._failures):
+            self._push()
+        self.metrics.waiting.set(len(self._outbox))
+        if (self.source.more and not self._outbox.full) or (self._outbox and not self._failures):
+            return 0.0
+        return max(0.0, min(POLL_S, self._due - self._clock.steady()))
+
+    def close(self) -> None:
+        """Keep what was not accepted and close the source."""
+        self._keep()
+        self.source.close()
+
+    # --- where the last process stopped
+
+    def _resume(self) -> tuple[Cursor | None, Cursor | None]:
+        """How far the log was read and acknowledged; the events between the two wait in the outbox."""
+        cursor, spool = self._state.load_cursor(), self._state.load_spool()
+        if spool is None:
+            return cursor, cursor
+        self._outbox.restore(spool.events, spool.read)
+        self._drop_old_boots()
+        return spool.read, cursor
+
+    def _start_after(self) -> Cursor | None:
+        """A ring buffer and a journal of this boot know nothing of older ones; a file may hold both."""
+        after = self._read_to
+        known = after and (after.boot_id == self._boot or self._settings.kernel_log.startswith("file:"))
+        return after if known else None
+
+    # --- reading
+
+    def _read(self) -> None:
+        items = self.source.read()
+        self._check_boot()
+        for item in items:
+            self._take(item)
+        self._live = self._live or not self.source.more
+
+    def _check_boot(self) -> None:
+        try:
+            boot = read_boot_id(self._settings.boot_id_path)
+        except BadInput:
+            return  # the one we know stays true until the file says otherwise
+        if boot != self._boot:
+            self._log.info("new boot", boot_id=boot)
+            self._boot = boot
+            self._drop_old_boots()
+
+    def _drop_old_boots(self) -> None:
+        """Evidence of an older boot never acts, and a push speaks for the present one."""
+        if old := self._outbox.drop_other_boots(self._boot):
+            self._bury(old, "older_boot")
+
+    def _take(self, item: Item) -> None:
+        if isinstance(item, Record):
+            self._read_to = Cursor(boot_id=self._boot, seq=item.seq, place=item.place)
+            self.metrics.records.inc()
+            event = parse(item.text)
+            if event is not None:
+                now, steady = self._clock.now(), self._clock.steady()
+                self._found(event, item.seq, happened_at(item, live=self._live, now=now, steady=steady))
+        elif isinstance(item, Gap):
+            self.metrics.lost.inc(item.lost or 0)
+            self._found(gap_event(item), item.first, self._clock.now())
+
+    def _found(self, event: KernelEvent, seq: int, seen_at: float) -> None:
+        self.metrics.events.labels(event.kind).inc()
+        if event.xid is not None:
+            self.metrics.count_xid(event.xid, event.pci)
+        if event.kind in PUSHED:
+            self._outbox.add(PushedEvent(seq=seq, seen_at=seen_at, event=event), self._boot, self._read_to)
+
+    # --- pushing
+
+    def _push(self) -> None:
+        batch = self._outbox.batch()
+        push = AgentPush(node=self._settings.node, boot_id=self._boot, events=batch)
+        started = self._clock.steady()
+        try:
+            self._pusher.send(push)
+        except GiveUp as error:
+            self._refused(batch, str(error))
+        except Retry as error:
+            self._failed(str(error))
+        else:
+            self._accepted(len(batch))
+        self.metrics.push_seconds.observe(self._clock.steady() - started)
+
+    def _accepted(self, count: int) -> None:
+        self.metrics.pushes.labels("accepted").inc()
+        self.metrics.last_accepted.set(self._clock.now())
+        if self._trouble:
+            self._log.info("controller reached again", after=self._trouble, failures=self._failures)
+        self._failures, self._trouble = 0, ""
+        self._due = self._clock.steady() + self._settings.heartbeat_s
+        self._acknowledge(self._outbox.accepted(count))
+
+    def _refused(self, batch: tuple[PushedEvent, ...], reason: str) -> None:
+        """The controller will never take it: find the one event at fault and set it aside."""
+        self.metrics.pushes.labels("refused").inc()
+        if not batch:
+            self._wait(reason)
+        elif not self._outbox.narrow(len(batch)):
+            cursor = self._outbox.accepted(1)
+            self._log.warning("event refused", reason=reason, seq=batch[0].seq, kind=batch[0].event.kind)
+            self._bury(batch, "refused")
+            self._acknowledge(cursor)
+
+    def _failed(self, reason: str) -> None:
+        self.metrics.pushes.labels("retry").inc()
+        self._wait(reason)
+        self._keep()
+
+    def _wait(self, reason: str) -> None:
+        """Full jitter: retries of many nodes must not come together."""
+        if reason != self._trouble:
+            self._log.warning("push failed, will retry", reason=reason, waiting=len(self._outbox))
+        self._trouble = reason
+        ceiling = min(LAST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(self._failures, 10))
+        self._failures += 1
+        self._due = self._clock.steady() + self._jitter.uniform(0.0, ceiling)
+
+    # --- remembering
+
+    def _acknowledge(self, cursor: Cursor | None) -> None:
+        """Move the cursor behind what was accepted; with nothing waiting, to the last line read."""
+        target = cursor if self._outbox else self._read_to
+        if target is not None and target != self._saved and self._write(target):
+            self._saved = target
+        if not self._outbox and self._outbox.changed:
+            self._outbox.changed = False
+            self._state.drop_spool()
+
+    def _write(self, cursor: Cursor) -> bool:
+        try:
+            self._state.save_cursor(cursor)
+        except OSError as error:
+            self._state_error(error)
+            return False
+        return True
+
+    def _keep(self) -> None:
+        """Spool what waits, when it changed since the last time."""
+        if not (self._outbox.changed and self._outbox and self._read_to):
+            return
+        try:
+            self._state.save_spool(self._outbox.spool(self._read_to))
+        except OSError as error:
+            self._state_error(error)
+        else:
+            self._outbox.changed = False
+
+    def _bury(self, events: tuple[PushedEvent, ...], reason: str) -> None:
+        self.metrics.dead_letters.labels(reason).inc(len(events))
+        try:
+            self._state.bury(events, reason)
+        except OSError as error:
+            self._state_error(error)
+
+    def _state_error(self, error: OSError) -> None:
+        """A full or read-only disk must not stop the pushes."""
+        self.metrics.state_errors.inc()
+        self._log.warning("state cannot be written", error=error.strerror, path=str(self._settings.state_dir))
+
+
+def read_boot_id(path: Path) -> str:
+    """The boot id in the file at `path`; BadInput when it is missing or no boot id."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput("boot_id_path", f"{path} cannot be read ({type(error).__name__})") from None
+    if not 8 <= len(text) <= 64:
+        raise BadInput("boot_id_path", f"{path} holds no boot id; it must have 8 to 64 characters")
+    return text

@@ -1,0 +1,83 @@
+"""The agent's process: settings, signals, one loop, one HTTP port."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from remediator.agent.http import Server
+from remediator.agent.loop import Agent
+from remediator.agent.push import HttpPusher
+from remediator.agent.settings import PREFIX, AgentSettings, load
+from remediator.clock import SystemClock
+from remediator.errors import RemediatorError
+from remediator.observe import logs
+from remediator.observe.health import Health
+
+SILENT_S = 30.0
+
+
+class Stop:
+    """SIGTERM and SIGINT end the wait for the kernel log at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.fd, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until SIGTERM; 2 when the settings are wrong."""
+    parser = argparse.ArgumentParser(prog="python -m remediator.agent", description=__doc__)
+    parser.add_argument(
+        "--config", type=Path, default=os.environ.get(f"{PREFIX}CONFIG"), help="settings in YAML"
+    )
+    path = parser.parse_args(arguments).config
+    try:
+        _serve(load(Path(path) if path else None, os.environ))
+    except (RemediatorError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _serve(settings: AgentSettings) -> None:
+    clock, stop = SystemClock(), Stop()
+    logs.configure(settings.log_level, clock=clock)
+    log = logs.logger(node=settings.node)
+    pusher = HttpPusher(settings)
+    agent = Agent(settings, pusher, clock, log)
+    health = Health(clock)
+    beat = health.loop("kernel-log", SILENT_S)
+    server = Server(settings.metrics_host, settings.metrics_port, agent.metrics.registry, health)
+    server.start()
+    log.info("agent started", kernel_log=settings.kernel_log, port=server.port)
+    try:
+        while not stop.asked:
+            beat()
+            wait(agent.source.fileno(), stop.fd, agent.turn())
+    finally:
+        agent.close()
+        pusher.close()
+        server.shutdown()
+        server.server_close()
+    log.info("agent stopped")
+
+
+def wait(source: int | None, wake: int, seconds: float) -> None:
+    """Until the source has something, a signal came, or `seconds` have passed."""
+    poll = select.poll()
+    for descriptor in (source, wake):
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+    poll.poll(seconds * 1000)

@@ -1,0 +1,90 @@
+"""The agent's own metrics, zero from the start; `README.md` in this folder is their table."""
+
+from __future__ import annotations
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from remediator.agent.events import KINDS
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the series
+
+RESULTS = ("accepted", "refused", "retry")
+MOST_XIDS = 256
+_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+
+
+class Metrics:
+    """Counters since the process began; each agent has a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry(auto_describe=True)
+        ProcessCollector(registry=registry)
+        self._seen: set[tuple[str, str]] = set()
+        self.records = Counter(
+            "remediator_agent_records",
+            "Kernel-log records of the kernel itself that were read.",
+            registry=registry,
+        )
+        self.events = Counter(
+            "remediator_agent_events", "Events found in them, by kind.", ["kind"], registry=registry
+        )
+        self.xids = Counter(
+            "remediator_agent_xid",
+            "XID lines by code and PCI address (synthetic 79 included).",
+            ["xid", "pci"],
+            registry=registry,
+        )
+        self.lost = Counter(
+            "remediator_agent_records_lost",
+            "Records that a gap in the numbers says were lost.",
+            registry=registry,
+        )
+        self.pushes = Counter(
+            "remediator_agent_pushes",
+            "Pushes by outcome, heartbeats included.",
+            ["result"],
+            registry=registry,
+        )
+        self.push_seconds = Histogram(
+            "remediator_agent_push_seconds", "Time of one push.", buckets=_BUCKETS, registry=registry
+        )
+        self.dead_letters = Counter(
+            "remediator_agent_dead_letters", "Events given up, by reason.", ["reason"], registry=registry
+        )
+        self.state_errors = Counter(
+            "remediator_agent_state_errors",
+            "Failed writes of cursor, spool or dead letters.",
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "remediator_agent_events_waiting", "Events read but not yet accepted.", registry=registry
+        )
+        self.last_accepted = Gauge(
+            "remediator_agent_last_accepted_timestamp_seconds", "When a push was last accepted, 0 = never.",
+            registry=registry,
+        )  # fmt: skip
+        self._start_at_zero()
+
+    def _start_at_zero(self) -> None:
+        """Show every known label value before the first event, so that a rate sees the first one."""
+        for kind in KINDS:
+            self.events.labels(kind)
+        for result in RESULTS:
+            self.pushes.labels(result)
+        for reason in ("refused", "older_boot"):
+            self.dead_letters.labels(reason)
+
+    def count_xid(self, xid: int, pci: str | None) -> None:
+        """Count one XID line; pairs of code and device beyond 256 are `other`."""
+        pair = (str(xid), pci or "")
+        if pair not in self._seen and len(self._seen) >= MOST_XIDS:
+            pair = ("other", "other")
+        self._seen.add(pair)
+        self.xids.labels(*pair).inc()

@@ -1,0 +1,141 @@
+"""The whole process: start, push, restart, health, TERM; and what it must not carry."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remediator.agent.http import Server
+from remediator.agent.metrics import Metrics
+from remediator.agent.settings import AgentSettings
+from remediator.clock import ManualClock
+from remediator.observe.health import Health
+from tests.unit.agent.helpers import XID79, Controller, Node
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    server = Controller()
+    yield server
+    server.close()
+
+
+def _start(settings: AgentSettings, *changes: tuple[str, str]) -> subprocess.Popen[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("REMEDIATOR")}
+    fields = settings.model_dump(mode="json", exclude_none=True)
+    environment |= {f"REMEDIATOR_AGENT_{name.upper()}": str(value) for name, value in fields.items()}
+    return subprocess.Popen(
+        [sys.executable, "-m", "remediator.agent"],
+        cwd=ROOT,
+        env=environment | dict(changes),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _seqs(controller: Controller) -> set[int]:
+    return {event["seq"] for event in controller.events()}
+
+
+def _stop(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    return output
+
+
+def test_process_pushes_serves_and_stops_cleanly(tmp_path: Path, controller: Controller) -> None:
+    node = Node(tmp_path)
+    process = _start(node.settings(controller.url))
+    assert controller.wait_for(lambda: len(controller.pushes) == 1)
+    node.print(XID79)
+    assert controller.wait_for(lambda: len(controller.events()) == 1)
+    started = process.stdout.readline() if process.stdout else ""
+    port = re.search(r'"port":(\d+)', started)
+    assert port
+    with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics") as answer:
+        assert b'remediator_agent_xid_total{pci="0000:4e:00",xid="79"} 1.0' in answer.read()
+    output = _stop(process)
+    assert process.returncode == 0
+    assert "agent stopped" in output
+    assert "Traceback" not in output
+
+
+def test_killed_process_starts_again_without_loss(tmp_path: Path, controller: Controller) -> None:
+    node = Node(tmp_path)
+    for number in range(1, 4):
+        process = _start(node.settings(controller.url))
+        node.print(XID79)
+        expected = 2 * number - 1
+        assert controller.wait_for(lambda seq=expected: seq in _seqs(controller))  # type: ignore[misc]
+        assert controller.wait_for((tmp_path / "state" / "cursor.json").exists)
+        node.print("usb 1-1: noise")
+        _stop(process) if number == 1 else process.kill()
+        process.communicate()
+    assert _seqs(controller) == {1, 3, 5}
+
+
+def test_wrong_settings_end_with_one_line(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = _start(node.settings("http://127.0.0.1:1"), ("REMEDIATOR_AGENT_KERNEL_LOG", "nonsense"))
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert output.startswith("error: kernel_log: ")
+    assert output.count("\n") == 1
+
+
+def test_token_is_in_no_output(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.token.write_text("s3cret-t0ken")
+    process = _start(node.settings("http://127.0.0.1:1", log_level="debug"))
+    assert process.stdout
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    output = "".join(lines) + _stop(process)
+    assert "push failed" in output
+    assert "s3cret" not in output
+
+
+def test_process_carries_none_of_the_heavy_libraries() -> None:
+    program = "import sys, remediator.agent.main; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    tops = {name.partition(".")[0] for name in loaded.stdout.split()}
+    assert not tops & {"kubernetes", "fastapi", "sqlalchemy", "uvicorn", "yaml", "typer"}
+
+
+def test_silent_loop_fails_the_health_check() -> None:
+    clock = ManualClock()
+    health = Health(clock)
+    health.loop("kernel-log", 30)
+    server = Server("127.0.0.1", 0, Metrics().registry, health)
+    server.start()
+    url = f"http://127.0.0.1:{server.port}"
+    with urllib.request.urlopen(f"{url}/healthz") as answer:
+        assert answer.status == 200
+    clock.advance(31)
+    for path, status in (("/healthz", 503), ("/other", 404)):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(url + path)
+        assert error.value.code == status
+    server.shutdown()
+    server.server_close()
+
+
+def test_every_metric_is_in_the_documented_table() -> None:
+    table = (ROOT / "remediator" / "agent" / "README.md").read_text()
+    for family in Metrics().registry.collect():
+        if family.name.startswith("remediator_"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            assert f"| `{name}` |" in table, name

@@ -1,0 +1,69 @@
+"""Agent settings come from a file and the environment, or an error names the field."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from remediator.agent.settings import AgentSettings, load
+from remediator.errors import BadInput
+
+REQUIRED = {"REMEDIATOR_AGENT_NODE": "gpu-0", "REMEDIATOR_AGENT_CONTROLLER_URL": "http://remediator:8080/"}
+
+
+def test_environment_alone_is_enough() -> None:
+    settings = load(None, REQUIRED)
+    assert (settings.node, settings.controller_url) == ("gpu-0", "http://remediator:8080")
+
+
+def test_environment_overrides_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("node: other\nheartbeat_s: 5\nkernel_log: journald\n")
+    settings = load(path, REQUIRED)
+    assert (settings.node, settings.heartbeat_s, settings.kernel_log) == ("gpu-0", 5.0, "journald")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("controller_url", "remediator:8080"),
+        ("controller_url", "http://user:hunter2@host"),
+        ("controller_url", "http://host:99999"),
+        ("controller_url", "http://host/path"),
+        ("kernel_log", "/dev/kmsg"),
+        ("metrics_port", "70000"),
+        ("heartbeat_s", "0"),
+        ("node", ""),
+        ("log_level", "loud"),
+    ],
+)
+def test_wrong_value_names_its_field_and_is_not_repeated(field: str, value: str) -> None:
+    with pytest.raises(BadInput) as error:
+        load(None, {**REQUIRED, f"REMEDIATOR_AGENT_{field.upper()}": value})
+    assert error.value.field == field
+    assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["- a\n", "{", "\x00", "unknown: 1\n"])
+def test_wrong_file_is_an_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput):
+        load(path, REQUIRED)
+
+
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load(tmp_path / "none", REQUIRED)
+
+
+def test_every_setting_is_documented() -> None:
+    """A docstring stands under each field, and the README's table has a row for it."""
+    root = Path(__file__).parents[3] / "remediator" / "agent"
+    source = (root / "settings.py").read_text()
+    table = (root / "README.md").read_text()
+    for name in AgentSettings.model_fields:
+        assert re.search(rf'^    {name}: .*\n    """', source, re.MULTILINE), name
+        assert f"| `{name}` |" in table, name
