@@ -7,6 +7,7 @@ of the present working tree, which takes about a second.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from deploy.setup.debs import debs_part
 KEEP_GOLDEN = 3
 PROGRAMS = ("pause", "coredns", "deviceplugin")
 RECIPES = REPO / "deploy/images"
-PYTHON_ENV = {"PYTHONPATH": "/opt/app", "PYTHONUNBUFFERED": "1", "VIRTUAL_ENV": wheels.VENV}
+APP = "opt/app"
+PYTHON_ENV = (("PYTHONPATH", f"/{APP}"), ("PYTHONUNBUFFERED", "1"))
 _UNUSED = (
     MARKER, "proc/*", "sys/*", "dev/*", "run/*", "tmp/*", "var/cache/*", "var/log/*", "var/lib/apt/*",
     "var/lib/dpkg/info/*", "usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*",
@@ -40,13 +42,15 @@ class Base:
 
 @dataclass(frozen=True)
 class Code:
-    """An image of this repository's code on top of base layers; `paths` are copied below `target`."""
+    """An image of this repository's code on top of base layers: `paths` of the repository are copied below
+    APP, the file `program` into the search path; the container runs `entrypoint`.
+    """
 
     name: str
     bases: tuple[str, ...]
     paths: tuple[str, ...]
-    target: str
     entrypoint: tuple[str, ...]
+    program: str | None = None
     env: tuple[tuple[str, str], ...] = ()
 
 
@@ -80,16 +84,36 @@ _AGENT_CODE = (
 )  # fmt: skip
 _PYTHON = f"{wheels.VENV}/bin/python"
 CODES = (
-    Code("remediator", ("python", "wheels-service"), ("remediator", "slurm_bridge", "policies"), "opt/app",
-         (_PYTHON, "-m", "remediator.cli.main"), tuple(PYTHON_ENV.items())),
-    Code("agent", ("python", "wheels-agent"), _AGENT_CODE, "opt/app",
-         (_PYTHON, "-m", "remediator.agent"), tuple(PYTHON_ENV.items())),
-    Code("slinky", ("python", "wheels-service"),
-         ("deploy/__init__.py", "deploy/lab/__init__.py", "deploy/lab/slinky"), "opt/app",
-         (_PYTHON, "-m", "deploy.lab.slinky"), tuple(PYTHON_ENV.items())),
-    Code("slurmd", ("slurm",), ("deploy/images/slurmd/slurmd-entrypoint",), "opt/app",
-         ("/opt/app/deploy/images/slurmd/slurmd-entrypoint",)),
-)  # fmt: skip
+    Code(
+        "remediator",
+        bases=("python", "wheels-service"),
+        paths=("remediator", "slurm_bridge", "policies"),
+        program="deploy/images/remediator/remediator",
+        entrypoint=("/usr/local/bin/remediator",),
+        env=PYTHON_ENV,
+    ),
+    Code(
+        "agent",
+        bases=("python", "wheels-agent"),
+        paths=_AGENT_CODE,
+        entrypoint=(_PYTHON, "-m", "remediator.agent"),
+        env=PYTHON_ENV,
+    ),
+    Code(
+        "slinky",
+        bases=("python", "wheels-service"),
+        paths=("deploy/__init__.py", "deploy/lab/__init__.py", "deploy/lab/slinky"),
+        entrypoint=(_PYTHON, "-m", "deploy.lab.slinky"),
+        env=PYTHON_ENV,
+    ),
+    Code(
+        "slurmd",
+        bases=("slurm",),
+        paths=(),
+        program="deploy/images/slurmd/slurmd-entrypoint",
+        entrypoint=("/usr/local/bin/slurmd-entrypoint",),
+    ),
+)
 
 
 def images_part() -> Part:
@@ -134,7 +158,9 @@ def base_layer(base: Base) -> oci.Layer:
         if path.exists():
             return oci.Layer(known["digest"], known["size"], path)
     layer = oci.layer_from_trees(base.trees(), blobs())
-    note.write_text(json.dumps({"digest": layer.digest, "size": layer.size}))
+    half = note.with_suffix(".half")
+    half.write_text(json.dumps({"digest": layer.digest, "size": layer.size}))
+    half.rename(note)
     return layer
 
 
@@ -151,7 +177,8 @@ def _drop_old_blobs(kept: set[Path]) -> None:
 
 def code_files(code: Code) -> list[Path]:
     """The files and folders of the working tree that make up this image's last layer, those that exist."""
-    return [REPO / path for path in code.paths if (REPO / path).exists()]
+    program = (code.program,) if code.program else ()
+    return [REPO / path for path in (*code.paths, *program) if (REPO / path).exists()]
 
 
 def golden_part() -> Part:
@@ -183,12 +210,16 @@ def _build_golden(path: Path) -> None:
 
 def code_image(code: Code, layers: dict[str, oci.Layer], folder: Path) -> oci.Image:
     """Base layers and one small layer with files of the working tree."""
-    trees = [
-        oci.Tree(path, f"{code.target}/{path.relative_to(REPO)}", _NOT_CODE) for path in code_files(code)
-    ]
+    trees = [oci.Tree(path, _place(code, path), _NOT_CODE) for path in code_files(code)]
     top = oci.layer_from_trees(trees, folder, oci.CODE_TIME)
-    under = tuple(layers[name] for name in code.bases)
-    return oci.Image(f"localhost/{code.name}:1", (*under, top), code.entrypoint, dict(code.env), "/opt/app")
+    under = (layers[name] for name in code.bases)
+    return oci.Image(f"localhost/{code.name}:1", (*under, top), code.entrypoint, dict(code.env))
+
+
+def _place(code: Code, path: Path) -> str:
+    """Where a path of the repository lies in the image."""
+    inside = str(path.relative_to(REPO))
+    return f"usr/local/bin/{path.name}" if inside == code.program else f"{APP}/{inside}"
 
 
 def _drop_old_golden(folder: Path) -> None:
@@ -202,4 +233,6 @@ def golden() -> Path:
     """The containerd store for the present working tree, built when it is not there yet."""
     from deploy.setup.parts import ensure  # noqa: PLC0415 (parts lists this module's parts)
 
-    return ensure("golden")["golden"]
+    path = ensure("golden")["golden"]
+    os.utime(path)  # in use: the last to be dropped
+    return path
