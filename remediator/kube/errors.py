@@ -55,19 +55,20 @@ def transport_error(call: Call, error: wire.HTTPError) -> RemediatorError:
 def answer_error(call: Call, status: int, headers: Mapping[str, str], body: object) -> RemediatorError:
     """The typed form of an HTTP status other than 2xx; `body` is parsed JSON or None."""
     said = body if isinstance(body, dict) else {}
-    text = f"{call}: HTTP {status} {clean(str(said.get('message') or ''))}".rstrip()
+    answer = f"HTTP {status} {clean(str(said.get('message') or ''))}".rstrip()
+    text = f"{call}: {answer}"
     after = _retry_after(headers, said)
     if status == 429:
         return Blocked(text) if "DisruptionBudget" in _causes(said) else Retry(text, after)
     if status >= 500:
-        return lost_answer(call, text.removeprefix(f"{call}: "), after)
+        return lost_answer(call, answer, after)
     if status in (404, 409, 410):
         return {404: Retry, 409: Conflict, 410: Gone}[status](text, after)
     if status in (401, 403):
         return GiveUp(f"{text}; check the service account's token and RBAC for '{call}'")
     if 300 <= status < 400:
         return GiveUp(f"{text}: unexpected redirect; check the API server's address")
-    return BadInput(str(call), text)
+    return BadInput(str(call), answer)
 
 
 def is_absent(status: int, body: object) -> bool:

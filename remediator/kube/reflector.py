@@ -141,7 +141,7 @@ class Reflector(Generic[T]):
         except Retry as error:
             return "lost", error.after
         except RemediatorError:
-            return "refused", self._pace.backoff_max
+            return "refused", 0.0
         return "closed", 0.0
 
     def _delay(self, lived: float, asked: float) -> float:

@@ -27,6 +27,8 @@ class Identity:
 
 def review(api: Api, token: str, audience: str, *, deadline: float) -> Identity:
     """TokenReview for our audience. Retry when the API server cannot say."""
+    if not token:
+        return Identity(authenticated=False, problem="no token was sent")
     body: Json = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",

@@ -146,17 +146,31 @@ class Session:
     def _ask(
         self, call: Call, body: Json | None, until: Deadline, query: Mapping[str, str] | None = None
     ) -> Json | None:
-        left = until.left()
-        timeout = urllib3.Timeout(total=left, connect=min(left, CONNECT_S))
-        response = self._authenticated(call, body, timeout, query)
-        parsed = _parsed(self._body(call, response, until))
-        if is_absent(response.status, parsed):
+        status, headers, parsed = self._exchange(call, body, until, query)
+        if status == 403:
+            self._require_ready(until, str(answer_error(call, status, headers, parsed)))
+            status, headers, parsed = self._exchange(call, body, until, query)
+        if is_absent(status, parsed):
             return None
-        if not 200 <= response.status < 300:
-            raise answer_error(call, response.status, response.headers, parsed)
+        if not 200 <= status < 300:
+            raise answer_error(call, status, headers, parsed)
         if not isinstance(parsed, dict) or parsed.get("status") == "Failure":
             raise lost_answer(call, "the answer is not a JSON object")
         return parsed
+
+    def _require_ready(self, until: Deadline, refusal: str) -> None:
+        """A starting API server refuses everybody with 403 until its RBAC is loaded."""
+        status, _, _ = self._exchange(Call("get", "/readyz", writes=False), None, until, None)
+        if status != 200:
+            raise Retry(f"{refusal} (but /readyz says {status}: the API server may be starting)")
+
+    def _exchange(
+        self, call: Call, body: Json | None, until: Deadline, query: Mapping[str, str] | None
+    ) -> tuple[int, Mapping[str, str], object]:
+        left = until.left()
+        timeout = urllib3.Timeout(total=left, connect=min(left, CONNECT_S))
+        response = self._authenticated(call, body, timeout, query)
+        return response.status, response.headers, _parsed(self._body(call, response, until))
 
     def _authenticated(
         self, call: Call, body: Json | None, timeout: urllib3.Timeout, query: Mapping[str, str] | None

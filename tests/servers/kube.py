@@ -179,7 +179,7 @@ class KubeServer:
         if not self.audit_log.exists():
             return []
         events = [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.endswith("}")]
-        return [event for event in events if event["user"]["username"] == user]
+        return [event for event in events if event["user"].get("username") == user]
 
     def writes(self, user: str = "remediator", resource: str = "nodes") -> list[dict[str, Any]]:
         """Accepted writes of one user to one resource."""
