@@ -1,0 +1,143 @@
+"""What Slurm says, as frozen values. Times are seconds since the epoch on slurmctld's clock.
+
+Plain dataclasses: 5,000 of them are built several times faster than validated models, and
+`decode` has checked every field already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from slurm_bridge.states import JOB_ALIVE, QUIET_NODE_BASES
+
+
+class JobRun(NamedTuple):
+    """One run of a job: a requeue or a restart makes another.
+
+    Slurm raises `restart_count` when it accepts a requeue and moves `submit_time` when the old
+    run's processes are gone, so the same requeued run shows two keys, both unlike the old one.
+    """
+
+    job_id: int
+    submit_time: int
+    restart_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node record. `flags` holds every state word that is not the base state."""
+
+    name: str
+    state: str
+    flags: frozenset[str] = frozenset()
+    reason: str = ""
+    reason_user: str = ""
+    reason_at: float | None = None
+    boot_time: float | None = None
+    slurmd_start_time: float | None = None
+    comment: str = ""
+    gres: str = ""
+    address: str = ""
+
+    @property
+    def is_drain(self) -> bool:
+        """No new job is placed here."""
+        return "DRAIN" in self.flags
+
+    @property
+    def is_busy(self) -> bool:
+        """Jobs may still be here; an unknown base state counts as busy."""
+        return self.state not in QUIET_NODE_BASES or "COMPLETING" in self.flags
+
+    @property
+    def is_silent(self) -> bool:
+        """Its slurmd does not answer slurmctld."""
+        return "NOT_RESPONDING" in self.flags
+
+    @property
+    def is_down(self) -> bool:
+        """Set DOWN by slurmctld or a person."""
+        return self.state == "DOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitInfo:
+    """How the batch script ended; None where Slurm does not say."""
+
+    status: str = ""
+    code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job record. `flags` are state flags (COMPLETING …), `traits` job flags (CRON_JOB …)."""
+
+    job_id: int
+    state: str
+    flags: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+    array_job_id: int | None = None
+    array_task_id: int | None = None
+    het_job_id: int | None = None
+    het_job_offset: int = 0
+    name: str = ""
+    user: str = ""
+    partition: str = ""
+    submit_time: int = 0
+    start_time: float | None = None
+    begin_time: float | None = None
+    restart_count: int = 0
+    batch: bool = False
+    requeue: bool = False
+    held: bool = False
+    state_reason: str = ""
+    nodes: tuple[str, ...] = ()
+    required_nodes: tuple[str, ...] = ()
+    comment: str = ""
+    dependency: str = ""
+    reservation: str = ""
+    exit: ExitInfo = ExitInfo()
+
+    @property
+    def address(self) -> str:
+        """How Slurm's requeue names it: `1_3` for an array task, else the id."""
+        if self.array_job_id and self.array_task_id is not None:
+            return f"{self.array_job_id}_{self.array_task_id}"
+        return str(self.job_id)
+
+    @property
+    def run(self) -> JobRun:
+        """The key of this run."""
+        return JobRun(self.job_id, self.submit_time, self.restart_count)
+
+    @property
+    def is_completing(self) -> bool:
+        """Its processes may still be saving."""
+        return "COMPLETING" in self.flags
+
+    @property
+    def holds_nodes(self) -> bool:
+        """It has processes or an allocation on its nodes; an unknown state counts as such."""
+        return self.is_completing or self.state in {"RUNNING", "SUSPENDED", "UNKNOWN"}
+
+    @property
+    def is_over(self) -> bool:
+        """It has ended and will not run again by itself."""
+        return self.state not in JOB_ALIVE and self.state != "UNKNOWN" and not self.is_completing
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConfig:
+    """What of slurm.conf matters here (times in seconds); None = this backend cannot see it.
+
+    `started_at` is when slurmctld last started or was reconfigured, in whole seconds of its clock.
+    """
+
+    version: str = ""
+    kill_wait: int | None = None
+    min_job_age: int | None = None
+    slurmd_timeout: int | None = None
+    job_file_append: bool | None = None
+    started_at: int | None = None

@@ -1,0 +1,1 @@
+"""slurmrestd behind the port: transport, version, errors, decode, backend."""

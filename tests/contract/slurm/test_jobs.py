@@ -1,0 +1,168 @@
+"""What every Slurm backend does with jobs, native requeue above all."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from remediator.errors import BadInput, Blocked
+from slurm_bridge.model import SlurmJob
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running
+
+
+def test_an_unknown_job_is_none(world: World) -> None:
+    assert world.port.job(999_999, deadline=DEADLINE) is None
+
+
+def test_a_running_batch_job_shows_who_and_where(world: World) -> None:
+    seen = running(world, world.submit(Spec(comment="remediator:leave")))
+    assert (seen.name, seen.user, seen.partition) == ("train", "alice", "gpu")
+    assert seen.batch
+    assert seen.requeue
+    assert not seen.held
+    assert len(seen.nodes) == 1
+    assert seen.comment == "remediator:leave"
+    assert seen.address == str(seen.job_id)
+    assert seen.restart_count == 0
+    assert seen.submit_time > 0
+    assert seen.start_time is not None
+    assert seen in world.port.jobs(deadline=DEADLINE)
+
+
+def test_requeue_keeps_the_nodes_while_the_job_saves(world: World) -> None:
+    before = running(world, world.submit(Spec(save=3)))
+    world.port.requeue(before, deadline=DEADLINE)
+    saving = job(world, before.job_id)
+    assert (saving.state, saving.is_completing, saving.holds_nodes) == ("PENDING", True, True)
+    assert saving.nodes == before.nodes
+    assert saving.restart_count == 1
+    assert saving.run != before.run
+    assert node(world, before.nodes[0]).is_busy
+
+
+def test_a_requeued_job_waits_121_seconds_with_no_nodes(world: World) -> None:
+    before = running(world, world.submit(Spec()))
+    world.port.requeue(before, deadline=DEADLINE)
+    after = queued(world, before.job_id)
+    assert after.nodes == ()
+    assert after.restart_count == 1
+    assert after.submit_time >= before.submit_time
+    assert after.begin_time is not None
+    assert 119 <= after.begin_time - after.submit_time <= 123
+    assert world.requeues(before.address) == 1
+
+
+def test_requeue_again_before_the_new_run_starts_has_no_effect(world: World) -> None:
+    before = running(world, world.submit(Spec(save=2)))
+    world.port.requeue(before, deadline=DEADLINE)
+    world.port.requeue(before, deadline=DEADLINE)
+    queued(world, before.job_id)
+    world.port.requeue(before, deadline=DEADLINE)
+    assert queued(world, before.job_id).restart_count == 1
+    assert world.requeues(before.address) == 1
+
+
+def test_start_now_lifts_the_delay_and_avoids_drained_nodes(world: World) -> None:
+    before = running(world, world.submit(Spec()))
+    world.port.drain(before.nodes[0], "remediator: inc-1 XID 79", deadline=DEADLINE)
+    world.port.requeue(before, deadline=DEADLINE)
+    queued(world, before.job_id)
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    after = running(world, before.job_id, restarts=1)
+    assert set(after.nodes).isdisjoint(before.nodes)
+    assert not node(world, before.nodes[0]).is_busy
+
+
+def test_a_requeue_of_the_new_run_kills_it(world: World) -> None:
+    """Why the run is read again right before every requeue."""
+    before = running(world, world.submit(Spec()))
+    world.port.requeue(before, deadline=DEADLINE)
+    queued(world, before.job_id)
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    running(world, before.job_id, restarts=1)
+    world.port.requeue(before, deadline=DEADLINE)
+    assert queued(world, before.job_id).restart_count == 2
+    assert world.requeues(before.address) == 2
+
+
+def test_a_job_that_ignores_term_is_gone_after_kill_wait(world: World) -> None:
+    before = running(world, world.submit(Spec(save=inf)))
+    world.port.requeue(before, deadline=DEADLINE)
+    after = queued(world, before.job_id)
+    assert after.begin_time is not None
+    assert after.restart_count == 1
+
+
+def test_start_now_on_a_running_job_changes_nothing(world: World) -> None:
+    before = running(world, world.submit(Spec()))
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    assert running(world, before.job_id).run == before.run
+
+
+def test_a_job_that_may_not_be_requeued_is_blocked_and_runs_on(world: World) -> None:
+    before = running(world, world.submit(Spec(requeue=False)))
+    assert not before.requeue
+    with pytest.raises(Blocked, match="Requeue=0"):
+        world.port.requeue(before, deadline=DEADLINE)
+    assert job(world, before.job_id).state == "RUNNING"
+
+
+def test_a_job_without_a_batch_script_is_blocked(world: World) -> None:
+    before = running(world, world.submit_interactive())
+    assert not before.batch
+    with pytest.raises(Blocked, match="no batch script"):
+        world.port.requeue(before, deadline=DEADLINE)
+
+
+def test_a_held_job_shows_that_it_is_held(world: World) -> None:
+    seen = job(world, world.submit(Spec(held=True)))
+    assert (seen.state, seen.held) == ("PENDING", True)
+
+
+def test_writes_to_an_unknown_job_are_bad_input(world: World) -> None:
+    gone = 999_999
+    with pytest.raises(BadInput, match="no such job"):
+        world.port.start_now(gone, deadline=DEADLINE)
+
+
+@pytest.mark.parametrize("parent", ["afterok", "afternotok", "afterany"])
+def test_a_dependent_stays_blocked_while_its_parent_is_requeued(world: World, parent: str) -> None:
+    before = running(world, world.submit(Spec()))
+    dependent = world.submit(Spec(dependency=f"{parent}:{before.job_id}"))
+    world.port.requeue(before, deadline=DEADLINE)
+    queued(world, before.job_id)
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    running(world, before.job_id, restarts=1)
+    assert job(world, dependent).state == "PENDING"
+
+
+def test_only_the_named_array_task_is_requeued(world: World) -> None:
+    """The last task carries the array's own id: only `1_2` says the task alone."""
+    array_id = world.submit_array(Spec(), (1, 2))
+    world.until("two tasks running", lambda: len(_tasks(world, array_id, "RUNNING")) == 2)
+    last = next(t for t in _tasks(world, array_id, "RUNNING") if t.job_id == array_id)
+    assert last.address == f"{array_id}_2"
+    world.port.requeue(last, deadline=DEADLINE)
+    assert queued(world, array_id).restart_count == 1
+    (other,) = _tasks(world, array_id, "RUNNING")
+    assert (other.address, other.restart_count) == (f"{array_id}_1", 0)
+    world.port.start_now(array_id, deadline=DEADLINE)
+    assert running(world, array_id, restarts=1).array_task_id == 2
+    assert world.requeues(last.address) == 1
+
+
+def test_a_heterogeneous_job_is_requeued_by_its_leader_only(world: World) -> None:
+    leader_id = world.submit_het(Spec())
+    leader, member = running(world, leader_id), running(world, leader_id + 1)
+    assert (member.het_job_id, member.het_job_offset) == (leader_id, 1)
+    with pytest.raises(BadInput, match="leader"):
+        world.port.requeue(member, deadline=DEADLINE)
+    world.port.requeue(leader, deadline=DEADLINE)
+    assert queued(world, leader_id).restart_count == 1
+    assert queued(world, leader_id + 1).restart_count == 1
+
+
+def _tasks(world: World, array_id: int, state: str) -> list[SlurmJob]:
+    found = world.port.jobs(deadline=DEADLINE)
+    return [j for j in found if j.array_job_id == array_id and j.state == state]
