@@ -1,15 +1,24 @@
-"""The part `debs`: Debian packages that would start a service are only unpacked, never installed."""
+"""The part `debs`: Debian packages that would start a service are only unpacked, never installed.
+
+They come through the Python root's apt, so that every host runs the same versions, whatever its distribution.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.setup import process, progress
-from deploy.setup.cache import Part, cache_root, key_of
+from deploy.setup import chroot, process, progress
+from deploy.setup.cache import Part, cache_root, key_of, remove_tree
 from deploy.setup.errors import SetupError
-from deploy.setup.host import apt, apt_update
+from deploy.setup.host import APT, APT_OPTIONS
+from deploy.setup.roots import PYTHON, root_part
 
 PACKAGES = ("containerd", "runc", "containernetworking-plugins", "prometheus", "prometheus-alertmanager")
+_DOWNLOAD = """
+apt-get "$@" update
+cd /mnt
+apt-get "$@" download {packages}
+"""
 
 
 def debs_part() -> Part:
@@ -17,23 +26,39 @@ def debs_part() -> Part:
     return Part(
         name="debs",
         path=cache_root() / "debs",
-        key=key_of("debs 1", *PACKAGES),
+        key=key_of("debs 2", *PACKAGES, *PYTHON.suites),
         build=build,
-        needs=("apt",),
+        needs=("python-root",),
     )
 
 
 def build(path: Path) -> None:
-    """Download and unpack; packages that are already downloaded are not fetched again."""
+    """Download inside the root, unpack outside."""
     archives = path / "archives"
     archives.mkdir()
-    apt_update("debs")
     progress.say("debs", f"downloading {' '.join(PACKAGES)}")
-    apt("debs", ["download", *PACKAGES], cwd=archives)
+    download(archives)
     found = sorted(archives.glob("*.deb"))
     if len(found) < len(PACKAGES):
         raise SetupError(f"debs: apt-get download brought {len(found)} of {len(PACKAGES)} packages")
     for archive in found:
         process.run("debs", ["dpkg", "-x", str(archive), str(path / "root")], deadline=120)
-        archive.unlink()
-    archives.rmdir()
+    remove_tree(archives)
+
+
+def download(archives: Path) -> None:
+    """Put the packages' files into `archives`; the root keeps no package lists, since it is an image layer."""
+    root = root_part(PYTHON).path
+    lists, cached = archives / "lists", archives / "cache"
+    for folder in (lists, cached):
+        folder.mkdir()
+    binds = {
+        "/mnt": archives,
+        "/var/lib/apt/lists": lists,
+        "/var/cache/apt": cached,
+        "/dev": Path("/dev"),
+        **chroot.network_binds(root),
+    }
+    script = _DOWNLOAD.format(packages=" ".join(PACKAGES))
+    command = ["/bin/sh", "-ec", script, "sh", *APT_OPTIONS]
+    chroot.run_inside("debs", root, command, binds=binds, env={}, deadline=900, registry=APT)

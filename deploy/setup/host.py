@@ -31,7 +31,7 @@ HOST_TOOLS = {
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
 }
-_APT_OPTIONS = [
+APT_OPTIONS = [
     "-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30",
     "-o", "DPkg::Lock::Timeout=300", "-o", "APT::Sandbox::User=root",
 ]  # fmt: skip
@@ -76,10 +76,10 @@ def install(packages: list[str]) -> None:
         raise SetupError(f"apt: still missing after the installation: {' '.join(left)}")
 
 
-def apt(part: str, arguments: list[str], cwd: Path | None = None) -> None:
+def apt(part: str, arguments: list[str]) -> None:
     """Run apt-get with time limits on its network calls."""
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    process.run(part, ["apt-get", *_APT_OPTIONS, *arguments], deadline=900, registry=APT, env=env, cwd=cwd)
+    process.run(part, ["apt-get", *APT_OPTIONS, *arguments], deadline=900, registry=APT, env=env)
 
 
 def apt_update(part: str) -> None:

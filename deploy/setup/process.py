@@ -60,7 +60,6 @@ def run(
     deadline: float,
     registry: str | None = None,
     env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
     line_text: LineText = str.strip,
 ) -> None:
     """Run a command; its output goes to the part's log, its newest line to the screen every few seconds.
@@ -73,7 +72,7 @@ def run(
         out.write(f"+ {' '.join(argv)}\n")
         process = subprocess.Popen(
             bound_to_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=None if env is None else dict(env), cwd=cwd,
+            text=True, errors="replace", env=None if env is None else dict(env),
         )  # fmt: skip
         _running.add(process)
         if _stopped.is_set():

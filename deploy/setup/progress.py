@@ -8,7 +8,7 @@ import time
 
 _START = time.monotonic()
 _LOCK = threading.Lock()
-QUIET_SECONDS = 5.0
+QUIET_SECONDS = 10.0
 
 
 def elapsed() -> float:
