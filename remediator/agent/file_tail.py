@@ -11,7 +11,7 @@ from remediator.agent.records import sequence as number_of
 from remediator.agent.sources import Lines, Sequence
 from remediator.agent.state import Cursor
 
-_CHUNK = 256 * 1024
+_CHUNK = 64 * 1024
 
 
 class FileSource:
@@ -34,7 +34,7 @@ class FileSource:
         return self._watch.fd
 
     def read(self) -> list[Item]:
-        """Up to 256 KiB of records from where the last read ended."""
+        """Up to 64 KiB of records from where the last read ended."""
         self._watch.drain()
         if self._fd is None and not self._open():
             return []

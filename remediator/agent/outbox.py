@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from remediator.agent.state import Cursor, Spool
 from remediator.model.signal import PushedEvent
 
-MAX_EVENTS = 2000
+MAX_EVENTS = 1000
 BATCH_EVENTS = 500
 # Below the controller's 1 MiB cap on bodies, escapes included.
 BATCH_CHARACTERS = 256 * 1024

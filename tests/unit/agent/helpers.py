@@ -47,6 +47,7 @@ class Controller(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one segment an answer, or Nagle and delayed ACKs add 40 ms
     server: Controller
 
     def do_POST(self) -> None:
