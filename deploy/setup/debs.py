@@ -47,7 +47,7 @@ def build(path: Path) -> None:
 
 
 def download(archives: Path) -> None:
-    """Put the packages' files into `archives`; the root keeps no package lists, since it is an image layer."""
+    """Put the packages' files into `archives`; the root, an image layer, keeps no package lists."""
     root = root_part(PYTHON).path
     lists, cached = archives / "lists", archives / "cache"
     for folder in (lists, cached):
