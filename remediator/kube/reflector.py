@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -38,8 +38,10 @@ T = TypeVar("T", bound=Tracked)
 class Source(Protocol):
     """The part of Session a reflector uses."""
 
-    def list(self, path: str, *, deadline: float, params: Mapping[str, str] | None = None) -> Listing:
-        """A consistent list."""
+    def pages(
+        self, path: str, *, deadline: float, params: Mapping[str, str] | None = None
+    ) -> Iterator[Listing]:
+        """A consistent list, page by page."""
 
     def watch(self, path: str, *, params: Mapping[str, str], read_timeout: float) -> Stream:
         """An open watch."""
@@ -153,15 +155,20 @@ class Reflector(Generic[T]):
         return max(asked, self._random.uniform(self._pace.backoff_min, ceiling))
 
     def _relist(self) -> None:
-        listing = self._source.list(self._path, deadline=self._pace.list_deadline, params=self._params)
-        if not listing.resource_version:
+        fresh: dict[str, T] = {}
+        version = ""
+        for page in self._source.pages(
+            self._path, deadline=self._pace.list_deadline, params=self._params
+        ):  # one page of raw objects in memory at a time
+            version = version or page.resource_version
+            fresh |= {item.uid: item for raw in page.items if (item := self._parsed(raw)) is not None}
+        if not version:
             raise Retry("the list carries no resourceVersion")
-        fresh = {item.uid: item for raw in listing.items if (item := self._parsed(raw)) is not None}
         for uid in self.items().keys() - fresh.keys():
             self._remove(uid)
         for item in fresh.values():
             self._put(item)
-        self._version = listing.resource_version
+        self._version = version
         self._listed = self._heard = self._clock.steady()
         self.synced.set()
 

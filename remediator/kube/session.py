@@ -103,9 +103,15 @@ class Session:
         return self._ask(Call("get", path, writes=False), None, Deadline(deadline, self._clock))
 
     def list(self, path: str, *, deadline: float, params: Mapping[str, str] | None = None) -> Listing:
-        """Read a whole collection in pages of 500; Gone when it changed too much meanwhile."""
+        """Read a whole collection; Gone when it changed too much meanwhile."""
+        pages = tuple(self.pages(path, deadline=deadline, params=params))
+        return Listing(tuple(item for page in pages for item in page.items), pages[0].resource_version)
+
+    def pages(
+        self, path: str, *, deadline: float, params: Mapping[str, str] | None = None
+    ) -> Iterator[Listing]:
+        """Read a collection in pages of 500. Watch from the first page's version: that misses nothing."""
         call, until = Call("list", path, writes=False), Deadline(deadline, self._clock)
-        items: list[Json] = []
         token = ""
         while True:
             query = {"limit": str(PAGE), **(params or {}), **({"continue": token} if token else {})}
@@ -115,10 +121,10 @@ class Session:
             found, meta = page.get("items"), page.get("metadata")
             if not isinstance(found, list | None) or not isinstance(meta, dict):
                 raise Retry(f"{call}: the answer is no list")
-            items.extend(found or ())
+            yield Listing(tuple(found or ()), str(meta.get("resourceVersion") or ""))
             token = str(meta.get("continue") or "")
             if not token:
-                return Listing(tuple(items), str(meta.get("resourceVersion") or ""))
+                return
 
     def patch(self, path: str, body: Json, *, deadline: float) -> Json | None:
         """JSON merge patch; put `metadata.resourceVersion` in `body` to make a lost race a Conflict."""
