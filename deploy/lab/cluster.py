@@ -1,0 +1,80 @@
+"""What is applied to the cluster: DNS, Slurm's service and keys, the Slinky stand-in, our own service."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from deploy.lab import slurm
+from deploy.lab.control import Control, Part
+from deploy.lab.enter import Entry
+from deploy.lab.errors import LabError
+from deploy.lab.layout import REPO, Layout
+
+_LAB = REPO / "deploy" / "lab"
+_SERVICE = REPO / "deploy" / "manifests"
+OPERATOR_VARIABLE = "LAB_SLURM_OPERATOR"
+CRDS_VARIABLE = "LAB_SLURM_OPERATOR_CRDS"
+
+
+def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) -> None:
+    """Apply everything in the order of need, once the API server answers."""
+    _apply(layout, entry, _yaml(_LAB / "manifests"), stdin=slurm.manifests(layout))
+    _apply_slinky(layout, entry, control)
+    if service and _SERVICE.is_dir():
+        _apply(layout, entry, _yaml(_SERVICE))
+
+
+def _apply_slinky(layout: Layout, entry: Entry, control: Control) -> None:
+    """The stand-in, or a real operator when the two variables name one."""
+    operator = os.environ.get(OPERATOR_VARIABLE)
+    folder = _LAB / "slinky"
+    definitions = _foreign_definitions() if operator else [f for f in _yaml(folder) if "crd" in f.name]
+    _apply(layout, entry, definitions)
+    if definitions:
+        names = [str(file) for file in definitions]
+        _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(names)])
+    rest = [file for file in _yaml(folder) if "crd" not in file.name]
+    if operator:
+        rest = [file for file in rest if "operator" not in file.name]
+        control.start(_real_operator(layout, operator))
+    _apply(layout, entry, rest)
+
+
+def _foreign_definitions() -> list[Path]:
+    """The real operator's CRDs; LabError when the variable does not name any."""
+    found = _yaml(Path(os.environ.get(CRDS_VARIABLE, "")))
+    if not found:
+        raise LabError(f"{OPERATOR_VARIABLE} is set: set {CRDS_VARIABLE} to the folder of its CRDs, too")
+    return found
+
+
+def _real_operator(layout: Layout, program: str) -> Part:
+    """Out of cluster, as its developers run it; DEBUG makes it speak to slurmrestd on localhost."""
+    return Part("operator", (program,), str(layout.logs / "operator.log"), {"DEBUG": "1"})
+
+
+def _yaml(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.glob("*.yaml")) if path.is_dir() else []
+
+
+def _files(names: Iterable[str]) -> list[str]:
+    return [word for name in names for word in ("-f", name)]
+
+
+def _apply(layout: Layout, entry: Entry, files: Sequence[Path], stdin: Sequence[object] = ()) -> None:
+    """Server-side, so that large definitions fit; the objects of `stdin` come first."""
+    if not files and not stdin:
+        return
+    names = (["-"] if stdin else []) + [str(file) for file in files]
+    text = "\n---\n".join(json.dumps(item) for item in stdin)
+    arguments = ["apply", "--server-side", "--force-conflicts", *_files(names)]
+    _kubectl(layout, entry, arguments, text if stdin else None)
+
+
+def _kubectl(layout: Layout, entry: Entry, arguments: Sequence[str], text: str | None = None) -> None:
+    done = entry.run([str(layout.binary("kubectl")), *arguments], check=False, stdin=text)
+    if done.returncode != 0:
+        raise LabError(f"kubectl {arguments[0]} failed: {done.stderr.strip()}")

@@ -1,0 +1,129 @@
+"""Faults, the way hardware and networks make them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from deploy.lab import kmsg, sysfs
+from deploy.lab.cgroups import Group
+from deploy.lab.control import Control
+from deploy.lab.enter import Entry
+from deploy.lab.errors import LabError
+from deploy.lab.layout import Layout
+from deploy.lab.node import Node
+from deploy.lab.spec import API_PORT, CONTROL_PLANE, GPUS_PER_NODE, node
+
+_PARTITION = f"""table inet lab_partition {{
+  chain out {{
+    type filter hook output priority 10;
+    ip daddr {CONTROL_PLANE} tcp dport {API_PORT} drop
+  }}
+  chain through {{
+    type filter hook forward priority 10;
+    ip daddr {CONTROL_PLANE} tcp dport {API_PORT} drop
+  }}
+}}
+"""
+
+
+class Injector:
+    """Breaks and mends one lab. Every method has had its effect when it returns."""
+
+    def __init__(self, layout: Layout, control: Control) -> None:
+        self._layout = layout
+        self._control = control
+
+    def _node(self, name: str) -> Node:
+        return Node(self._layout, node(name))
+
+    def kernel_line(self, node_name: str, text: str) -> int:
+        """Append a record to a node's kernel log; returns its sequence number."""
+        return kmsg.append(self._node(node_name).folder, text)
+
+    def xid(self, node_name: str, code: int, gpu: int = 0) -> int:
+        """The exact line the driver prints for an XID; returns its sequence number."""
+        return self.kernel_line(node_name, kmsg.xid_line(code, gpu))
+
+    def counter(self, node_name: str, device: str, counter: str, value: int) -> None:
+        """Set a counter of a node's HCA, such as mlx5_0 symbol_error 7."""
+        sysfs.set_counter(self._node(node_name).folder / "sys", device, counter, value)
+
+    def heat(self, node_name: str, gpu: int, celsius: float) -> None:
+        """Set a GPU's temperature."""
+        sysfs.set_temperature(self._node(node_name).folder / "sys", gpu, celsius)
+
+    def gpu_lost(self, node_name: str, gpu: int) -> None:
+        """The device plugin sees a GPU gone, and the driver says so."""
+        found = self._node(node_name)
+        if not 0 <= gpu < found.spec.gpus:
+            raise LabError(f"no GPU {gpu} on {node_name}: GPU nodes have 0 to {GPUS_PER_NODE - 1}")
+        (found.folder / "gpu-bad" / str(gpu)).touch()
+        self.xid(node_name, 79, gpu)
+
+    def gpu_found(self, node_name: str, gpu: int) -> None:
+        """The GPU is back for the device plugin."""
+        (self._node(node_name).folder / "gpu-bad" / str(gpu)).unlink(missing_ok=True)
+
+    def kubelet_hung(self, node_name: str, on: bool) -> None:
+        """The kubelet hangs; its pods run on."""
+        self._node(node_name).control.signal("kubelet", signal.SIGSTOP if on else signal.SIGCONT)
+
+    def cable(self, node_name: str, plugged: bool) -> None:
+        """Cut or plug the node's network cable."""
+        state = "up" if plugged else "down"
+        Entry(self._control).run(["ip", "link", "set", node(node_name).cable, state])
+
+    def power(self, node_name: str, on: bool) -> None:
+        """Pull the plug, or boot with a new boot id and an empty kernel log."""
+        found = self._node(node_name)
+        if on:
+            found.power_on()
+        else:
+            found.power_off()
+
+    def freeze(self, node_name: str, on: bool) -> None:
+        """Every process of the node stands still, slurmd and the jobs too."""
+        self._node(node_name).group.set_frozen(on)
+
+    def slurmd(self, node_name: str, signal_number: int) -> None:
+        """Kill, stop or continue the slurmd processes on a node; LabError when there are none."""
+        pids = processes_named(self._node(node_name).group, "slurmd")
+        if not pids:
+            raise LabError(f"no slurmd runs on {node_name}")
+        for pid in pids:
+            os.kill(pid, signal_number)
+
+    def api_partition(self, node_name: str, on: bool) -> None:
+        """Packets from the node and its pods to the API server are lost; everything else passes."""
+        entry = Entry(self._control)
+        inside = ["ip", "netns", "exec", node(node_name).name, "nft"]
+        entry.run([*inside, "delete", "table", "inet", "lab_partition"], check=False)
+        if on:
+            entry.run([*inside, "-f", "-"], stdin=_PARTITION)
+
+    def kill(self, part: str) -> None:
+        """SIGKILL a part of the control plane: apiserver, slurmctld, slurmrestd, ... Its state stays."""
+        self._control.stop(part, signal.SIGKILL)
+
+    def start(self, part: str) -> None:
+        """Start a part that has ended, as it was."""
+        self._control.again(part)
+
+    def restart(self, part: str) -> None:
+        """Kill a part and start it again."""
+        self.kill(part)
+        self.start(part)
+
+
+def processes_named(group: Group, name: str) -> list[int]:
+    """Processes of a group whose program is `name`, Debian's -wlm ending apart."""
+    return sorted(pid for pid in group.processes() if _program(pid) in {name, f"{name}-wlm"})
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
