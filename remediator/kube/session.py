@@ -222,7 +222,7 @@ class Session:
         except HTTPError as error:
             raise transport_error(call, error) from error
 
-    def _body(self, call: Call, response: urllib3.BaseHTTPResponse, until: Deadline) -> bytes:
+    def _body(self, call: Call, response: urllib3.BaseHTTPResponse, until: Deadline) -> bytearray:
         read = bytearray()
         try:
             while chunk := response.read1(_CHUNK):
@@ -234,7 +234,7 @@ class Session:
             response.close()
             raise transport_error(call, error) from error
         response.release_conn()
-        return bytes(read)
+        return read
 
 
 def connect(kubeconfig: Path | None, *, clock: Clock, pool_size: int = 20) -> Session:
@@ -244,7 +244,7 @@ def connect(kubeconfig: Path | None, *, clock: Clock, pool_size: int = 20) -> Se
     return Session(loader(kubeconfig, pool_size), clock)
 
 
-def _parsed(body: bytes) -> object:
+def _parsed(body: bytearray) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -37,7 +37,7 @@ STEPS = (
     "prove-resume",
     "close",
 )
-OUTCOMES = ("done", "retry", "ambiguous", "failed", "blocked")
+OUTCOMES = ("done", "wait", "retry", "ambiguous", "hold")
 REQUEUES = ("requeued", "attached", "refused", "failed")
 CLIENTS = ("kubernetes", "slurm")
 VERBS = ("get", "list", "watch", "create", "patch", "delete")
@@ -113,6 +113,7 @@ class Metrics:
             ["resource"],
             registry=own,
         )
+        self._agents = Gauge(PREFIX + "agents_heard", "Agents heard within 30 s.", registry=own)
         self._requests = _counter(
             own,
             "api_requests_total",
@@ -164,6 +165,10 @@ class Metrics:
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
         """Show the seconds since a watch last heard from its server; `age` is asked at each scrape."""
         self._watch_age.labels(resource).set_function(age)
+
+    def agents_heard(self, count: Callable[[], int]) -> None:
+        """Show how many agents were heard of late; `count` is asked at each scrape."""
+        self._agents.set_function(count)
 
     def api_request(self, client: str, verb: str, outcome: str) -> None:
         """Count one request to another server."""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remediator.run.triage import Triage
+from remediator.store import incidents
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
 from remediator.workflow.engine import Answer, Call, Engine, Place
+from remediator.workflow.journal import Journal
 
 RECONSIDER_S = 5.0
 
@@ -20,16 +22,18 @@ class Turn:
     calls: tuple[Call, ...]
     wake_at: float
     sentences: tuple[str, ...]
+    open_incidents: int
+    records: int
 
 
 class Core:
     """Holds no state a restart would miss, except which calls are with the workers."""
 
-    def __init__(self, store: Store, engine: Engine, triage: Triage, epoch: int) -> None:
+    def __init__(self, store: Store, engine: Engine, triage: Triage, journal: Journal) -> None:
         self._store = store
         self._engine = engine
         self._triage = triage
-        self._epoch = epoch
+        self._journal = journal
         self._in_flight: set[Place] = set()
 
     def turn(self, now: float, answers: Sequence[Answer] = ()) -> Turn:
@@ -38,11 +42,13 @@ class Core:
         """
         flying = self._in_flight - {answer.call.place for answer in answers}
         with self._store.write() as connection:
-            demand(connection, self._epoch)
+            demand(connection, self._journal.epoch)
             for answer in answers:
                 self._engine.apply(connection, answer, now)
             sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
+            open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
-        return Turn(tuple(calls), wake_at, tuple(sentences))
+        records, self._journal.records = self._journal.records, 0
+        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, records)

@@ -8,16 +8,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from remediator.clock import Clock
 from remediator.errors import GiveUp, Retry
 from remediator.guard import Lease
+from remediator.observe.logs import logger
 from remediator.settings import Leadership
 from remediator.store import leadership
 from remediator.store.engine import Store
 
-log = structlog.get_logger("leader")
+log = logger(stage="leader")
 
 
 class Leader:

@@ -115,7 +115,7 @@ class Triage:
             return Situation(last_closed=None, running=0, limit=None)
         closed = incidents.last_closed(connection, machine.key)
         limit = self._budgets.concurrent.of(machine.pool_size) if self._budgets.enabled else None
-        running = incidents.open_count(connection, "replace")
+        running = incidents.running_count(connection, "replace")
         return Situation(last_closed=closed.id if closed else None, running=running, limit=limit)
 
     def _settle(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import structlog
-
 from remediator.clock import Clock
 from remediator.errors import Fenced
 from remediator.model.plan import Hold, Outcome
+from remediator.observe.logs import logger
 from remediator.workflow.attempt import Probe, attempt
 from remediator.workflow.context import Context
 from remediator.workflow.engine import Answer, Call
@@ -19,7 +18,7 @@ URGENT = frozenset({"admit", "drain-slurm", "fence-node"})
 URGENT_WORKERS = 4
 OTHER_WORKERS = 8
 
-log = structlog.get_logger("workers")
+log = logger(stage="workers")
 ContextOf = Callable[[Call, float], Context]
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from remediator.clock import Clock
 from remediator.errors import RemediatorError, Retry
 from remediator.model.signal import Signal
 from remediator.store.engine import Store
@@ -29,11 +30,12 @@ class _Ticket:
 class Intake:
     """Batches signals into commits of at most 500 rows; a commit takes all that gathered during the last one.
 
-    `committed(rows, new)` is called after each commit, from the intake's thread.
+    `committed(rows, seconds)` is called after each commit, from the intake's thread.
     """
 
-    def __init__(self, store: Store, committed: Callable[[int, int], None]) -> None:
+    def __init__(self, store: Store, committed: Callable[[int, float], None], clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._committed = committed
         self._queue: queue.Queue[_Ticket | None] = queue.Queue(MAX_WAITING)
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
@@ -84,9 +86,10 @@ class Intake:
 
     def _commit(self, batch: list[_Ticket]) -> None:
         rows = [signal for ticket in batch for signal in ticket.signals]
+        began = self._clock.steady()
         try:
             with self._store.write() as connection:
-                new = insert_new(connection, rows)
+                insert_new(connection, rows)
         except RemediatorError as error:
             for ticket in batch:
                 ticket.error = error
@@ -94,4 +97,4 @@ class Intake:
             return
         for ticket in batch:
             ticket.done.set()
-        self._committed(len(rows), new)
+        self._committed(len(rows), self._clock.steady() - began)

@@ -49,11 +49,16 @@ def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     return _incident(row) if row else None
 
 
-def open_count(connection: sa.Connection, plan: str) -> int:
+def running_count(connection: sa.Connection, plan: str) -> int:
     """How many incidents are carrying out `plan` now: what concurrent budgets are computed from."""
     started = sa.exists().where(step.c.incident == incident.c.id)
     query = sa.select(sa.func.count()).select_from(incident).where(_OPEN, incident.c.plan == plan, started)
     return int(connection.execute(query).scalar_one())
+
+
+def open_count(connection: sa.Connection) -> int:
+    """How many incidents are not closed."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(incident).where(_OPEN)).scalar_one())
 
 
 def held_at_the_door(connection: sa.Connection) -> list[Incident]:

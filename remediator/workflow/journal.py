@@ -15,7 +15,7 @@ from remediator.model.record import Entry
 from remediator.store import steps
 
 MAX_BACKOFF_S = 10.0
-_NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold"}
+NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold"}
 
 
 class Journal:
@@ -24,6 +24,7 @@ class Journal:
     def __init__(self, actor: str, epoch: int) -> None:
         self.actor = actor
         self.epoch = epoch
+        self.records = 0
 
     def intent(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
         """Commit to one act: what, on which target, under which operation id."""
@@ -51,7 +52,7 @@ class Journal:
                 incident,
                 now,
                 row=after,
-                outcome=_NAMES[type(outcome)],
+                outcome=NAMES[type(outcome)],
                 why=outcome.sentence,
                 detail=after.facts if isinstance(outcome, Done) else {},
             )
@@ -95,6 +96,7 @@ class Journal:
             attempt=row.attempt if row else 0,
         )
         chain.append(connection, entry)
+        self.records += 1
 
 
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:

@@ -7,7 +7,7 @@ from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Step
-from slurm_bridge.kinds import release_kind
+from slurm_bridge.kinds import classify
 from slurm_bridge.model import SlurmJob
 
 
@@ -23,7 +23,7 @@ class Survey(Step):
         jobs = [job for job in context.slurm.jobs() if job.holds_nodes and names & set(job.nodes)]
         if not jobs:
             self._refuse_contradiction(context)
-        runs = [run_of(job) for job in jobs]
+        runs = [run_of(job, names) for job in jobs]
         fresh = [run for run in runs if run.key not in context.known_runs]
         if fresh:
             facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
@@ -36,9 +36,9 @@ class Survey(Step):
                 raise Retry(f"{name} is busy, yet no job is listed on it: unknown", after=0.5)
 
 
-def run_of(job: SlurmJob) -> JobRun:
+def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:
     """The run a job is living now, and how it may be released."""
-    release, why = release_kind(job)
+    release = classify(job, sick)
     return JobRun(
         job_id=job.job_id,
         submit_time=job.submit_time,
@@ -47,6 +47,6 @@ def run_of(job: SlurmJob) -> JobRun:
         name=job.name,
         user=job.user,
         nodes=job.nodes,
-        release=release,
-        why=why,
+        release=release.act,
+        why=release.why,
     )

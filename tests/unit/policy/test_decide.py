@@ -31,7 +31,14 @@ def xid(code: int, *, kind: str = "xid", **extra: Any) -> Signal:
 
 
 def machine(**changes: Any) -> Machine:
-    base = {"name": "gpu-0", "uid": "u", "boot_id": "b1", "pool": "gpu", "stage": "full", "pool_size": 5}
+    base: dict[str, Any] = {
+        "name": "gpu-0",
+        "uid": "u",
+        "boot_id": "b1",
+        "pool": "gpu",
+        "stage": "full",
+        "pool_size": 5,
+    }
     return Machine(**(base | changes))
 
 
@@ -94,7 +101,7 @@ def test_a_node_its_last_incident_still_fences_is_recorded() -> None:
         ("version: 2\nrules: {}", "version"),
         ("- a", "file"),
         (
-            "version: 1\nrules: {a: {kinds: [xid], codes: [1], tier: T9, plan: record, cause: abc, why: abc}}",
+            "version: 1\nrules: {a: {kinds: [xid], codes: [1], tier: X, plan: record, cause: abc, why: abc}}",
             "tier",
         ),
         (

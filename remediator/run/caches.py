@@ -1,0 +1,83 @@
+"""The watches of the controller: nodes and worker pods, each with its thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from random import Random
+
+from remediator.clock import Clock
+from remediator.errors import Retry
+from remediator.kube import paths
+from remediator.kube.nodes import NodeView, parse_node
+from remediator.kube.pods import WORKER_SELECTOR, PodView, parse_pod
+from remediator.kube.reflector import Reflector
+from remediator.kube.session import Session
+from remediator.observe.health import Health
+from remediator.observe.metrics import Metrics
+from remediator.run.inventory import CachedInventory
+from remediator.settings import Pool
+
+Watch = Reflector[NodeView] | Reflector[PodView]
+STALE_S = 120.0
+SYNC_S = 30.0
+
+
+class Caches:
+    """Starts and stops the reflectors, reports their age, and is asked for machines."""
+
+    def __init__(self, session: Session, clock: Clock, changed: Callable[[], None]) -> None:
+        def tell(_old: object, _new: object) -> None:
+            changed()
+
+        random = Random()  # noqa: S311 - jitter, not a secret
+        self.nodes: Reflector[NodeView] = Reflector(
+            session, paths.NODES, parse_node, clock=clock, random=random, on_change=tell
+        )
+        self.pods: Reflector[PodView] = Reflector(
+            session,
+            paths.PODS,
+            parse_pod,
+            clock=clock,
+            random=random,
+            params={"labelSelector": WORKER_SELECTOR},
+        )
+        self._all: dict[str, Reflector[NodeView] | Reflector[PodView]] = {
+            "nodes": self.nodes,
+            "pods": self.pods,
+        }
+
+    def inventory(self, pools: Mapping[str, Pool]) -> CachedInventory:
+        """Machines as these caches know them."""
+        return CachedInventory(
+            self.nodes.named, lambda: self.nodes.items().values(), lambda: self.pods.items().values(), pools
+        )
+
+    def report(self, health: Health, metrics: Metrics) -> None:
+        """Show the age of each watch, and be unready while one is not synced or stale."""
+        for name, reflector in self._all.items():
+            metrics.watch_age(name, reflector.age)
+            health.ready(f"watch-{name}", _freshness(name, reflector))
+
+    def start(self) -> None:
+        """Start all watches and wait for their first lists; Retry when the API server does not answer."""
+        for name, reflector in self._all.items():
+            threading.Thread(target=reflector.run, name=f"watch-{name}", daemon=True).start()
+        for name, reflector in self._all.items():
+            if not reflector.synced.wait(SYNC_S):
+                raise Retry(f"no list of {name} from the API server within {SYNC_S:.0f} s")
+
+    def stop(self) -> None:
+        """End all watches."""
+        for reflector in self._all.values():
+            reflector.stop()
+
+
+def _freshness(name: str, reflector: Watch) -> Callable[[], str | None]:
+    def check() -> str | None:
+        if not reflector.synced.is_set():
+            return f"no list of {name} yet"
+        age = reflector.age()
+        return f"the watch of {name} has been silent for {age:.0f} s" if age > STALE_S else None
+
+    return check

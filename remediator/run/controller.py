@@ -1,0 +1,181 @@
+"""The controller process: the one list of everything that runs in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from remediator.actuators.cluster import KubeCluster
+from remediator.actuators.nodes import Nodes
+from remediator.actuators.scheduler import Scheduler
+from remediator.clock import SystemClock
+from remediator.guard import Guard
+from remediator.kube.credentials import loader
+from remediator.kube.lease import LeaseMirror
+from remediator.kube.reviews import review
+from remediator.kube.session import Session
+from remediator.observe import logs
+from remediator.observe.health import Health
+from remediator.observe.metrics import Metrics
+from remediator.policy import rules
+from remediator.run.caches import Caches
+from remediator.run.core import Core
+from remediator.run.failpoint import from_environment
+from remediator.run.heartbeats import Heartbeats
+from remediator.run.inbox import Inbox
+from remediator.run.leader import Leader, lock_file
+from remediator.run.loop import CoreLoop
+from remediator.run.mirror import Mirror
+from remediator.run.triage import Triage
+from remediator.run.workers import Workers
+from remediator.settings import Settings
+from remediator.signals.intake import Intake
+from remediator.store.engine import open_store
+from remediator.web.app import create_app
+from remediator.web.auth import AgentAuth
+from remediator.web.pushes import Pushes
+from remediator.web.server import HttpServer
+from remediator.workflow.context import Context
+from remediator.workflow.engine import Call, Engine
+from remediator.workflow.journal import Journal
+from slurm_bridge.rest.backend import RestSlurm
+from slurm_bridge.rest.token import FileToken
+
+LOST_LEADERSHIP = 70
+POOL_SIZE = 24  # twelve workers, two watches, reviews, and some air
+CORE_LIMIT_S = 60.0
+REVIEW_S = 3.0
+log = logs.logger(stage="controller")
+
+
+def run(settings: Settings) -> None:
+    """Run until SIGTERM, or until leadership is lost: then exit with status 70, a restart is the cure."""
+    logs.configure(settings.log.level)
+    controller = Controller(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: controller.loop.stop())
+    controller.start()
+    controller.loop.run()
+    controller.stop()
+
+
+class Controller:
+    """Built in the order things depend on each other; stopped in the reverse order."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
+        self.health, self.metrics = Health(self.clock), Metrics()
+        self.inbox = Inbox()
+        self._lock = lock_file(settings.store.url)
+        self.store = open_store(settings.store.url)
+        self.policy = rules.load()
+        self.session = Session(loader(settings.kubernetes.kubeconfig, POOL_SIZE), self.clock)
+        self.caches = Caches(self.session, self.clock, self.inbox.nudge)
+        self.leader = Leader(self.store, settings.leadership, self.clock, lambda: _die("the lease is lost"))
+        self.holder = socket.gethostname()
+        epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
+        self.guard = Guard(epoch, self.clock, self.leader.current)
+        self.workers = self._workers()
+        self.loop = self._loop()
+        self.intake = Intake(self.store, self._committed, self.clock)
+        self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
+        self.mirror = self._mirror()
+
+    def start(self) -> None:
+        """Start every loop; the HTTP door opens last."""
+        self.metrics.leadership(leading=True, epoch=self.guard.epoch)
+        self.caches.report(self.health, self.metrics)
+        self._thread("lease", self.leader.run)
+        self.caches.start()
+        self.intake.start()
+        self._thread("mirror", self.mirror.run)
+        port = self.server.start()
+        log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
+
+    def stop(self) -> None:
+        """Take nothing more in, finish what is under way, let go of the store."""
+        self.server.stop()
+        self.intake.stop()
+        self.workers.stop()
+        self.mirror.stop()
+        self.caches.stop()
+        self.leader.stop()
+        self.store.close()
+        log.info("controller stopped", epoch=self.guard.epoch)
+
+    def _workers(self) -> Workers:
+        settings = self.settings.slurm
+        slurm = RestSlurm(settings.url, settings.user, FileToken(settings.token_path), self.clock)
+        scheduler = Scheduler(slurm, self.guard)
+        nodes = Nodes(KubeCluster(self.session, self.clock), self.guard)
+
+        def context_of(call: Call, now: float) -> Context:
+            return Context(call.incident, call.row, now, scheduler, nodes, call.run, call.known_runs)
+
+        state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent
+        return Workers(
+            context_of=context_of,
+            clock=self.clock,
+            answer=self.inbox.answer,
+            fenced=lambda error: _die(str(error)),
+            probe=from_environment(state_dir),
+        )
+
+    def _loop(self) -> CoreLoop:
+        journal = Journal(self.holder, self.guard.epoch)
+        engine = Engine(journal, self.settings.cluster.name)
+        inventory = self.caches.inventory(self.settings.pools)
+        triage = Triage(inventory, self.policy, self.settings.budgets, engine, journal)
+        core = Core(self.store, engine, triage, journal)
+        beat = self.health.loop("core", CORE_LIMIT_S)
+        return CoreLoop(core, self.inbox, self.clock, self.workers.submit, beat, self.metrics)
+
+    def _app(self) -> FastAPI:
+        http = self.settings.http
+        heartbeats = Heartbeats(self.clock)
+        self.metrics.agents_heard(heartbeats.count)
+        auth = AgentAuth(
+            lambda token: review(self.session, token, http.audience, deadline=REVIEW_S),
+            http.agent_account,
+            self.clock,
+        )
+        pushes = Pushes(
+            auth=auth,
+            submit=self.intake.submit,
+            heartbeat=heartbeats.heard,
+            metrics=self.metrics,
+            clock=self.clock,
+            body_cap=http.body_cap_bytes,
+        )
+        return create_app(health=self.health, metrics=self.metrics, doors=[pushes.router()])
+
+    def _mirror(self) -> Mirror:
+        names = self.settings.kubernetes
+        lease = LeaseMirror(
+            self.session,
+            names.lease_namespace,
+            names.lease_name,
+            duration=int(self.settings.leadership.lease_s),
+            clock=self.clock,
+        )
+        return Mirror(lease, self.guard, self.holder, self.settings.leadership.renew_s)
+
+    def _committed(self, rows: int, seconds: float) -> None:
+        self.metrics.intake_committed(rows, seconds)
+        self.inbox.nudge()
+
+    def _thread(self, name: str, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, name=name, daemon=True).start()
+
+
+def _die(reason: str) -> None:
+    """Leave at once: whatever this process would still do, it may not."""
+    log.error("leaving", reason=reason)
+    os._exit(LOST_LEADERSHIP)

@@ -1,0 +1,166 @@
+"""The whole river in one process and virtual time: real store, core and steps over fake servers.
+
+A crash throws away everything but the store and the servers, as a SIGKILL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from remediator.actuators.nodes import Nodes
+from remediator.actuators.scheduler import Scheduler
+from remediator.clock import ManualClock
+from remediator.guard import open_guard
+from remediator.model.incident import Incident
+from remediator.model.signal import Signal
+from remediator.policy import rules
+from remediator.run.core import Core
+from remediator.run.inventory import CachedInventory
+from remediator.run.triage import Triage
+from remediator.settings import Budgets, Pool
+from remediator.store import incidents, leadership, signals
+from remediator.store.engine import open_store
+from remediator.workflow.attempt import attempt
+from remediator.workflow.context import Context
+from remediator.workflow.engine import Answer, Call, Engine
+from remediator.workflow.journal import Journal
+from remediator.workflow.steps import STEPS
+from slurm_bridge.model import SlurmJob
+from tests.fakes.kube import FakeCluster
+from tests.fakes.slurm import FakeSlurm
+
+NODES = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
+POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
+WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
+
+
+class Crash(BaseException):
+    """The process died here; nothing may catch it."""
+
+
+def no_probe(_moment: str) -> None:
+    """Nobody crashes."""
+
+
+class River:
+    """One cluster, one store, and as many controller lives as the test wants."""
+
+    def __init__(self, folder: Path, *, budgets: Budgets | None = None) -> None:
+        self.clock = ManualClock()
+        self.slurm = FakeSlurm(self.clock, nodes=tuple(f"w-{name}" for name in NODES))
+        self.kube = FakeCluster(self.clock)
+        for name in NODES:
+            self.kube.add_node(name, labels={"pool": "training"}, boot_id=f"boot-{name}")
+            self.kube.add_pod("slurm", f"w-{name}", name, labels=WORKER)
+        self.store = open_store(f"sqlite:///{folder}/river.db")
+        self.budgets = budgets or Budgets(enabled=False)
+        self.probe: Callable[[str], None] = no_probe
+        self.lives = 0
+        self.answers: list[Answer] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """A controller starts, in the next epoch, with nothing but the store."""
+        self.lives += 1
+        with self.store.write() as connection:
+            epoch = leadership.acquire(connection, f"life-{self.lives}", 10.0, sole=True)
+        assert epoch is not None
+        journal = Journal(f"life-{self.lives}", epoch)
+        engine = Engine(journal, "test")
+        triage = Triage(self.inventory(), rules.load(), self.budgets, engine, journal)
+        self.core = Core(self.store, engine, triage, journal)
+        self.answers = []
+        guard = open_guard(self.clock)
+        self.scheduler, self.nodes = Scheduler(self.slurm, guard), Nodes(self.kube, guard)
+
+    def inventory(self) -> CachedInventory:
+        """Caches that are always up to date."""
+        return CachedInventory(
+            lambda name: self.kube.view(name) if name in NODES else None,
+            lambda: [self.kube.view(name) for name in NODES],
+            lambda: [pod for name in NODES for pod in self.kube._driver.pods_on(name, deadline=5.0)],
+            POOLS,
+        )
+
+    def submit_job(self, *, width: int = 2, save: float = 1.0, **fields: Any) -> int:
+        """A batch job that can be requeued; started when this returns."""
+        base: dict[str, Any] = {
+            "name": "train",
+            "user": "alice",
+            "batch": True,
+            "requeue": True,
+            "state": "PENDING",
+        }
+        job = self.slurm.submit(SlurmJob(job_id=0, **(base | fields)), width=width, save=save)
+        self.clock.advance(2.0)
+        self.slurm.jobs(deadline=5.0)
+        return job
+
+    def xid(self, node: str, code: int = 79, *, seq: int = 1, boot: str | None = None) -> None:
+        """A kernel line of `node` has been pushed and committed."""
+        boot = boot if boot is not None else self.kube.view(node).boot_id if node in NODES else "boot-x"
+        signal = Signal(
+            source="agent",
+            node=node,
+            boot_id=boot,
+            kind="xid",
+            code=code,
+            pci="0000:18:00",
+            seen_at=self.clock.now(),
+            received_at=self.clock.now(),
+            dedupe=f"agent:{node}:{boot}:{seq}",
+        )
+        with self.store.write() as connection:
+            signals.insert_new(connection, [signal])
+
+    def turn(self) -> list[Call]:
+        """One turn of the core and all the calls it hands out; then 0.1 s pass."""
+        turn = self.core.turn(self.clock.now(), self.answers)
+        self.answers = [self._work(call) for call in turn.calls]
+        self.clock.advance(0.1)
+        return list(turn.calls)
+
+    def _work(self, call: Call) -> Answer:
+        context = Context(
+            call.incident, call.row, self.clock.now(), self.scheduler, self.nodes, call.run, call.known_runs
+        )
+        outcome = attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
+        return Answer(call, outcome)
+
+    def run(self, seconds: float = 300.0) -> None:
+        """Turn until no incident is open or `seconds` have passed."""
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            self.turn()
+            if not self.open_incidents() and not self.answers:
+                return
+
+    def run_through_crashes(self, seconds: float = 300.0) -> None:
+        """As `run`, but a Crash ends this life and the next begins 2 s later."""
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            try:
+                self.run(until - self.clock.now())
+            except Crash:
+                self.clock.advance(2.0)
+                self.begin()
+            else:
+                return
+
+    def open_incidents(self) -> list[Incident]:
+        """Incidents that are not closed."""
+        with self.store.read() as connection:
+            return incidents.all_open(connection)
+
+    def all_incidents(self) -> list[Incident]:
+        """All incidents, newest first."""
+        with self.store.read() as connection:
+            return incidents.recent(connection)
+
+    def job(self, job_id: int) -> SlurmJob:
+        """The job as Slurm shows it now."""
+        found = self.slurm.job(job_id, deadline=5.0)
+        assert found is not None
+        return found

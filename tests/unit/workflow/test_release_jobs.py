@@ -1,0 +1,100 @@
+"""The requeue's last look: a second requeue would kill the new run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from remediator.actuators.nodes import Nodes
+from remediator.actuators.scheduler import Scheduler
+from remediator.clock import ManualClock
+from remediator.errors import Blocked
+from remediator.guard import open_guard
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, StepRow, Wait
+from remediator.model.run import JobRun
+from remediator.workflow.context import Context
+from remediator.workflow.steps.release_jobs import ReleaseJobs
+from slurm_bridge.model import SlurmJob
+from tests.fakes.kube import FakeCluster
+from tests.fakes.slurm import FakeSlurm
+
+INCIDENT = Incident(
+    id="i1", key="k", node="gpu-0", node_uid="u", boot_id="b", slurm_nodes=("w-0",), tier="T0", rule="r",
+    cause="XID 79", plan="replace", fault_at=0.0, opened_at=0.0,
+)  # fmt: skip
+RUN = JobRun(job_id=7, submit_time=100, restart_count=0, address="7")
+JOB = SlurmJob(
+    job_id=7,
+    state="RUNNING",
+    submit_time=100,
+    restart_count=0,
+    batch=True,
+    requeue=True,
+    nodes=("w-0", "w-1"),
+)
+
+
+class OneJob(FakeSlurm):
+    """A Slurm whose one job looks as the test says."""
+
+    def __init__(self, job: SlurmJob | None, *, reason: str = "remediator: i1 XID 79") -> None:
+        super().__init__(ManualClock(), nodes=("w-0", "w-1"))
+        self.only = job
+        if reason:
+            self.drain("w-0", reason, deadline=5.0)
+        self.writes.clear()
+
+    def job(self, job_id: int, *, deadline: float) -> SlurmJob | None:
+        return self.only
+
+    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+        raise AssertionError(f"requeue of {job.address} reached Slurm")
+
+
+def context(slurm: FakeSlurm) -> Context:
+    clock = ManualClock()
+    guard = open_guard(clock)
+    row = StepRow("i1", "release-jobs", RUN.key, "job", 4, "running")
+    return Context(INCIDENT, row, clock.now(), Scheduler(slurm, guard), Nodes(FakeCluster(clock), guard), RUN)
+
+
+MOVED = {
+    "a requeue that is saving": replace(
+        JOB, state="PENDING", flags=frozenset({"COMPLETING"}), restart_count=1
+    ),
+    "the next run, on the same node": replace(JOB, restart_count=1, submit_time=130),
+    "the next run, before its submit time moved": replace(JOB, restart_count=1),
+    "another job under the same id": replace(JOB, submit_time=999),
+    "a requeue that waits": replace(JOB, state="PENDING", nodes=(), restart_count=1, submit_time=130),
+    "a job that ended": replace(JOB, state="COMPLETED"),
+    "a job that left the node": replace(JOB, nodes=("w-1",)),
+    "a forgotten job": None,
+}
+
+
+@pytest.mark.parametrize("job", MOVED.values(), ids=MOVED.keys())
+def test_nothing_is_requeued_once_the_run_is_over(job: SlurmJob | None) -> None:
+    step, here = ReleaseJobs(), context(OneJob(job))
+    assert isinstance(step.check(here), Done | Wait)
+
+
+@pytest.mark.parametrize(
+    "name", ["the next run, on the same node", "another job under the same id", "a forgotten job"]
+)
+def test_the_write_itself_reads_again(name: str) -> None:
+    ReleaseJobs().act(context(OneJob(MOVED[name])))
+
+
+def test_the_known_run_on_the_drained_node_wants_its_requeue() -> None:
+    slurm = OneJob(JOB)
+    assert ReleaseJobs().check(context(slurm)) is None
+    with pytest.raises(AssertionError, match="requeue of 7"):
+        ReleaseJobs().act(context(slurm))
+
+
+@pytest.mark.parametrize("reason", ["", "admin: mine", "remediator: i2 another"])
+def test_a_node_we_do_not_drain_keeps_its_job(reason: str) -> None:
+    with pytest.raises(Blocked):
+        ReleaseJobs().check(context(OneJob(JOB, reason=reason)))
