@@ -44,9 +44,11 @@ def _renew(kube: Kube, token: Json, now: float) -> float:
     held = kube.get(f"{secrets}/{name}")
     if held is not None:
         jwt = base64.b64decode((held.get("data") or {}).get(slot, "")).decode()
+        if not spec.get("refresh", True):
+            return float("inf")
         due = tokens.renew_at(tokens.claims_of(jwt, key), lifetime)
-        if now < due or not spec.get("refresh", True):
-            return max(due, now + RETRY)
+        if now < due:
+            return due
     fresh = tokens.secret(token, tokens.issue(key, spec["username"], lifetime, now))
     if held is None:
         kube.create(secrets, fresh)

@@ -85,8 +85,10 @@ class Kube:
             if error.status not in (404, 409):
                 raise
 
-    def watch(self, path: str, **query: str) -> Iterator[Json]:
-        """Every object of a collection, then each change as it comes, until the server ends the stream."""
+    def watch(self, path: str, **query: str) -> Iterator[tuple[str, Json]]:
+        """Every object of a collection, then each change as it comes, until the server ends the stream.
+        Each with what happened to it: ADDED, MODIFIED, DELETED, ERROR.
+        """
         query |= {"watch": "1", "timeoutSeconds": str(WATCH_SECONDS)}
         answer = self._open(
             "GET",
@@ -96,7 +98,8 @@ class Kube:
         )
         try:
             for line in _lines(answer):
-                yield dict(json.loads(line)["object"])
+                event = json.loads(line)
+                yield event["type"], event["object"]
         finally:
             answer.close()
 
@@ -153,8 +156,9 @@ class Doorbell:
         seen: dict[str, Any] = {}
         while True:
             try:
-                for found in self._kube.watch(path, **query):
-                    uid, new = found.get("metadata", {}).get("uid", ""), part(found)
+                for event, found in self._kube.watch(path, **query):
+                    uid = found.get("metadata", {}).get("uid", "")
+                    new = part(found) if event in ("ADDED", "MODIFIED") else None
                     if seen.get(uid) != new:
                         seen[uid] = new
                         self._rung.set()

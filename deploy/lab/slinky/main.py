@@ -14,13 +14,14 @@ from typing import Any
 from . import issuer, plan, tokens
 from .kube import CUSTOM, Doorbell, Kube, KubeError
 from .lag import BusyLag, Span
-from .model import Json, NodeSet
+from .model import Json, NodeSet, WorkerPod
 from .slurm import SlurmError, SlurmRest
 from .sync import WORKERS, Habits, NodeSetPass
 
 log = logging.getLogger("slinky")
 OWN_LIFETIME = 900.0
 FOREVER = float("inf")
+FIRST_RETRY = 0.5
 
 
 class OwnToken:
@@ -54,6 +55,7 @@ class Operator:
         self._lag = BusyLag(options.protect_on, options.protect_off, random.Random(options.seed))  # noqa: S311 - no secret
         self._clients: dict[str, SlurmRest] = {}
         self._shown: dict[str, bool] = {}
+        self._patience = FIRST_RETRY
         self._pass_at = 0.0
         self._urgent = True
         self._look_at = 0.0
@@ -70,9 +72,8 @@ class Operator:
             try:
                 self.turn(time.time())
             except (KubeError, SlurmError) as error:
-                # Either server is away: v1.2.1 backs off and comes again about 10 s after it is back.
                 log.warning("pass failed: %s", error)
-                self._pass_at = self._look_at = self._token_at = time.time() + self._options.retry
+                self._pass_at = self._look_at = self._token_at = self._back_off(time.time())
 
     def turn(self, now: float) -> None:
         """Does what is due at `now`."""
@@ -96,11 +97,21 @@ class Operator:
     def _pass(self, now: float, *, urgent: bool) -> None:
         self._urgent = False
         self._pass_at, self._adopt_at = now + self._options.resync, FOREVER
+        failed = False
         for raw in self._kube.items(f"{CUSTOM}/nodesets"):
             nodeset = NodeSet.from_json(raw)
             if not self._pass_one(nodeset, now, urgent):
-                self._pass_at = now + self._options.retry
+                failed = True
         self._lag.settle(now)
+        if failed:
+            self._pass_at = self._back_off(now)
+        else:
+            self._patience = FIRST_RETRY
+
+    def _back_off(self, now: float) -> float:
+        """When to try again: soon at first, then more and more seldom."""
+        self._patience = min(2 * self._patience, self._options.retry)
+        return now + self._patience
 
     def _pass_one(self, nodeset: NodeSet, now: float, urgent: bool) -> bool:
         controller = self._kube.get(
@@ -113,7 +124,12 @@ class Operator:
         work = NodeSetPass(
             self._kube, rest, nodeset=nodeset, controller=controller, habits=self._habits, now=now
         )
-        fine = work.run(lambda pod: urgent or not self._lag.holds(pod.slurm_name, now))
+
+        def may_show(pod: WorkerPod, busy: bool) -> bool:
+            self._lag.observe(pod.slurm_name, busy, plan.shows_busy(pod.slurm_conditions), now)
+            return urgent or not self._lag.holds(pod.slurm_name, now)
+
+        fine = work.run(may_show)
         self._shown.update(work.shows_busy)
         if fine:
             self._adopt_at = min(self._adopt_at, max(work.next_adoption(), now + 0.5))
@@ -149,7 +165,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     span: dict[str, Any] = {"type": Span.parse, "metavar": "LOW:HIGH"}
     cli.add_argument("--react", default=0.9, help="from a change in Kubernetes to the pass", **seconds)
     cli.add_argument("--resync", default=30.0, help="from pass to pass without a change", **seconds)
-    cli.add_argument("--retry", default=10.0, help="to the next pass after a failed one", **seconds)
+    cli.add_argument("--retry", default=10.0, help="at most to the next pass after failed ones", **seconds)
     cli.add_argument("--slurm-poll", default=1.5, help="between two looks at Slurm", **seconds)
     cli.add_argument("--register-grace", default=3.0, help="a Ready pod may lack its record", **seconds)
     cli.add_argument("--protect-on", default=Span(2.0, 8.0), help="job start to pod-protect", **span)
@@ -169,7 +185,7 @@ def main() -> None:
     kube = Kube.in_cluster()
     bell = Doorbell(kube)
     bell.listen("/api/v1/nodes", _node_part)
-    bell.listen("/api/v1/pods", lambda o: o["metadata"]["resourceVersion"], labelSelector=WORKERS)
+    bell.listen("/api/v1/pods", WorkerPod.from_json, labelSelector=WORKERS)
     for kind in ("nodesets", "tokens", "controllers", "restapis"):
         bell.listen(f"{CUSTOM}/{kind}", lambda o: o["metadata"].get("generation"))
     Operator(kube, bell, options).forever()

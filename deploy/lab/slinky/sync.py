@@ -14,6 +14,7 @@ from .model import POD_CORDON, Json, KubeNode, NodeSet, SlurmNode, WorkerPod
 from .slurm import SlurmError, SlurmRest
 
 log = logging.getLogger("slinky")
+MayShow = Callable[[WorkerPod, bool], bool]
 WORKERS = "app.kubernetes.io/component=worker"
 
 
@@ -50,7 +51,7 @@ class NodeSetPass:
         self._nodes: dict[str, KubeNode] = {}
         self._records: dict[str, SlurmNode] = {}
 
-    def run(self, may_show: Callable[[WorkerPod], bool]) -> bool:
+    def run(self, may_show: MayShow) -> bool:
         """Every step; a failed one becomes an Event and the rest goes on, except after a failed read."""
         if not self._step("RefreshNodeCache", self._read):
             return False
@@ -133,16 +134,18 @@ class NodeSetPass:
                 self._apply(plan.adopt(self._nodeset, pod, self._record(pod)))
         self._read_slurm()
 
-    def _show(self, may_show: Callable[[WorkerPod], bool]) -> None:
+    def _show(self, may_show: MayShow) -> None:
         totals = status.nodeset_status(self._nodeset, self._pods, self._records)
         if status.differs(self._nodeset, totals):
             path = status.nodeset_path(self._nodeset)
             self._kube.patch(path, {"status": totals})
         for pod in self._pods:
+            record = self._record(pod)
+            busy = record is not None and plan.is_busy(record)
             self.shows_busy[pod.slurm_name] = plan.shows_busy(pod.slurm_conditions)
-            if may_show(pod):
-                self.shows_busy[pod.slurm_name] = plan.shows_busy(plan.conditions(self._record(pod)))
-                status.show(self._kube, pod, self._record(pod), self._nodeset.protection, self._now)
+            if may_show(pod, busy):
+                self.shows_busy[pod.slurm_name] = busy
+                status.show(self._kube, pod, record, self._nodeset.protection, self._now)
 
     def _apply(self, actions: Iterable[plan.Action]) -> None:
         for action in actions:

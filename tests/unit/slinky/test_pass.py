@@ -106,7 +106,7 @@ def run(kube: Kube, rest: SlurmRest | None, *, show: bool = True, nodeset: Json 
         habits=HABITS,
         now=NOW,
     )
-    return work.run(lambda _: show)
+    return work.run(lambda *_: show)
 
 
 def record(*state: str, reason: str = "") -> SlurmNode:
