@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ class Follower:
     server: WatchServer
     pace: Pace = PACE
     clock: ManualClock = field(default_factory=ManualClock)
+    told: int = 0
     mirror: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[Item | None, Item | None]] = field(default_factory=list)
 
@@ -67,6 +69,7 @@ class Follower:
 
     def heard(self, old: Item | None, new: Item | None) -> None:
         """Apply a change as a listener would; contradictions are kept for the test to see."""
+        self.told += 1
         if old is not None and self.mirror.pop(old.uid, None) != old.resource_version:
             self.refused.append((old, new))
         if new is not None:
@@ -185,3 +188,27 @@ def test_stop_ends_a_read_that_hangs() -> None:
         follower.reflector.stop()
         follower.thread.join(5.0)
         assert not follower.thread.is_alive()
+
+
+@pytest.mark.parametrize("fault", ["gone-status", "gone-event"])
+def test_a_410_lists_again_at_the_next_round(fault: str) -> None:
+    collection = Collection()
+    with following(WatchServer(collection, [fault])) as follower:
+        wait_for(lambda: follower.server.watches == 2)
+        assert follower.server.lists == 2
+        assert follower.reflector.reconnects == {"gone": 1}
+
+
+def test_an_event_that_stays_malformed_is_stepped_over_by_a_list() -> None:
+    with following(WatchServer(Collection(), ["garbage", "garbage"])) as follower:
+        wait_for(lambda: follower.server.watches == 3)
+        assert follower.server.lists == 2
+
+
+def test_an_object_touched_by_nobody_is_not_reported_again_by_a_list() -> None:
+    collection = Collection()
+    collection.set("a")
+    with following(WatchServer(collection, ["gone-status"] * 3)) as follower:
+        wait_for(lambda: follower.server.lists == 4)
+        follower.settle()
+        assert follower.told == 1
