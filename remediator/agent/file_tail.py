@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 
 from remediator.agent.inotify import Watch
-from remediator.agent.records import Item, Restarted
+from remediator.agent.records import Item, Restarted, microseconds
 from remediator.agent.records import sequence as number_of
 from remediator.agent.sources import Lines, Sequence
 from remediator.agent.state import Cursor
@@ -15,7 +16,7 @@ _CHUNK = 64 * 1024
 
 
 class FileSource:
-    """Follows a file by inotify; a place is `inode:offset`, taken up again when the record there fits.
+    """Follows a file by inotify; a place is `inode:offset:checksum` of the record before it.
 
     Numbers that go back, a shorter file or another file under the name begin a new boot.
     """
@@ -46,6 +47,16 @@ class FileSource:
                 items.extend(self._chunk())
         return items
 
+    def booted_at(self, now: float, steady: float) -> float:  # noqa: ARG002 - the machine's uptime is not the log's
+        """The file was last written when its last record was printed."""
+        try:
+            written, size = self._path.stat().st_mtime, self._path.stat().st_size
+        except FileNotFoundError:
+            return now
+        tail = self._bytes(max(0, size - _CHUNK), _CHUNK).splitlines()
+        uptime = next((usec for line in reversed(tail) if (usec := microseconds(line)) is not None), 0)
+        return written - uptime / 1e6
+
     def close(self) -> None:
         """Close file and watch."""
         self.close_file()
@@ -72,13 +83,14 @@ class FileSource:
         return True
 
     def _chunk(self) -> list[Item]:
-        assert self._fd is not None  # noqa: S101 - for the type checker; callers have opened it
-        data = os.pread(self._fd, _CHUNK, self._offset)
+        data = self._bytes(self._offset, _CHUNK)
         self._offset += len(data)
         self.more = len(data) == _CHUNK
         items: list[Item] = []
         for line, after in self._lines.feed(data):
-            items.extend(self._sequence.feed(line, f"{self._inode}:{self._offset - after}"))
+            items.extend(
+                self._sequence.feed(line, f"{self._inode}:{self._offset - after}:{zlib.crc32(line)}")
+            )
         return items
 
     def _is_other_file(self) -> bool:
@@ -96,17 +108,22 @@ class FileSource:
             self._offset = self._start_of_boot()
 
     def _fitting(self, after: Cursor) -> int | None:
-        """The cursor's offset if the record that ends there carries the cursor's number."""
-        assert self._fd is not None  # noqa: S101 - for the type checker; callers have opened it
-        inode, _, offset = after.place.partition(":")
+        """The cursor's offset if the record that ends there is the very one the cursor was set behind.
+
+        The checksum covers the record's microseconds: the same line of a later boot is another one.
+        """
+        inode, _, rest = after.place.partition(":")
+        offset, _, checksum = rest.partition(":")
         if inode != str(self._inode) or not offset.isdecimal():
             return None
         start = max(0, int(offset) - _CHUNK)
-        before = os.pread(self._fd, int(offset) - start, start)
-        if len(before) < int(offset) - start or not before.endswith(b"\n"):
-            return None
+        before = self._bytes(start, int(offset) - start)
         last = before[:-1].rpartition(b"\n")[2]
-        return int(offset) if number_of(last) == after.seq else None
+        whole = len(before) == int(offset) - start and before.endswith(b"\n")
+        return int(offset) if whole and str(zlib.crc32(last)) == checksum else None
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        return os.pread(self._fd, count, start) if self._fd is not None else b""
 
     def _start_of_boot(self) -> int:
         """Where the numbers went back for the last time; 0 when they never did."""

@@ -60,6 +60,10 @@ class JournaldSource:
         records = (self._record(line) for line, _ in self._lines.feed(data))
         return [record for record in records if record]
 
+    def booted_at(self, now: float, steady: float) -> float:
+        """The kernel counts from the machine's boot."""
+        return now - steady
+
     def close(self) -> None:
         """End the child and wait for it."""
         if self._child is None:

@@ -47,6 +47,10 @@ class KmsgSource:
         self.more = True
         return items
 
+    def booted_at(self, now: float, steady: float) -> float:
+        """The kernel counts from the machine's boot."""
+        return now - steady
+
     def close(self) -> None:
         """Close the device."""
         os.close(self._fd)

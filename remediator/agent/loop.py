@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any, Protocol
 
-from remediator.agent.events import PUSHED, gap_event, happened_at
+from remediator.agent.events import PUSHED, gap_event
 from remediator.agent.kernel_log import parse
 from remediator.agent.metrics import Metrics
 from remediator.agent.outbox import Outbox
@@ -110,6 +110,7 @@ class Agent:
         if boot != self._boot:
             self._log.info("new boot", boot_id=boot)
             self._boot = boot
+            self._due = min(self._due, self._clock.steady())
             self._drop_old_boots()
 
     def _drop_old_boots(self) -> None:
@@ -123,11 +124,17 @@ class Agent:
             self.metrics.records.inc()
             event = parse(item.text)
             if event is not None:
-                now, steady = self._clock.now(), self._clock.steady()
-                self._found(event, item.seq, happened_at(item, live=self._live, now=now, steady=steady))
+                self._found(event, item.seq, self._happened_at(item))
         elif isinstance(item, Gap):
             self.metrics.lost.inc(item.lost or 0)
             self._found(gap_event(item), item.first, self._clock.now())
+
+    def _happened_at(self, record: Record) -> float:
+        """Live records happened now; older ones are placed by their time since boot, never in the future."""
+        now = self._clock.now()
+        if self._live:
+            return now
+        return min(now, self.source.booted_at(now, self._clock.steady()) + record.usec / 1e6)
 
     def _found(self, event: KernelEvent, seq: int, seen_at: float) -> None:
         self.metrics.events.labels(event.kind).inc()

@@ -55,6 +55,12 @@ def sequence(data: bytes) -> int | None:
     return int(match["seq"]) if match else None
 
 
+def microseconds(data: bytes) -> int | None:
+    """The time since boot of a record of any facility."""
+    match = _HEADER.match(data)
+    return int(match["usec"]) if match else None
+
+
 def unescape(text: bytes) -> str:
     r"""Text with the kernel's `\xNN` escapes undone; bytes that are no UTF-8 become replacement marks."""
     return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text).decode(errors="replace")

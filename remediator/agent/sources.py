@@ -22,6 +22,9 @@ class Source(Protocol):
     def read(self) -> list[Item]:
         """The next records, gaps and restarts; empty when nothing is new."""
 
+    def booted_at(self, now: float, steady: float) -> float:
+        """Wall time of the records' microsecond 0, given the machine's wall time and uptime."""
+
     def close(self) -> None:
         """Give descriptors and child processes back."""
 

@@ -40,6 +40,9 @@ class Controller(ThreadingHTTPServer):
         with self.arrived:
             return self.arrived.wait_for(condition, seconds)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """An agent that was killed resets its connection."""
+
     def close(self) -> None:
         self.shutdown()
         self.server_close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -331,10 +332,34 @@ def test_boot_id_that_vanishes_later_changes_nothing(
 def test_line_printed_before_the_agent_began_keeps_its_time(
     node: Node, controller: Controller, clock: ManualClock
 ) -> None:
+    """The file was written with its last record; this node's uptime is not the machine's."""
     with node.log.open("ab") as file:
-        file.write(f"3,1,{int((clock.steady() - 600) * 1e6)},-;{XID79}\n".encode())
+        file.write(f"3,1,100000000,-;{XID79}\n3,2,160000000,-;noise\n".encode())
+    os.utime(node.log, (clock.now() - 5, clock.now() - 5))
     _settle(_agent(node, controller, clock))
-    assert controller.events()[0]["seen_at"] == pytest.approx(clock.now() - 600)
+    assert controller.events()[0]["seen_at"] == pytest.approx(clock.now() - 65)
+
+
+def test_same_line_of_a_later_boot_is_told(node: Node, controller: Controller, clock: ManualClock) -> None:
+    """Same file, same length, same number: only the time since boot differs."""
+    node.log.write_bytes(f"3,0,111111,-;{XID79}\n".encode())
+    agent = _agent(node, controller, clock)
+    _settle(agent)
+    agent.close()
+    node.boot.write_text(NEW_BOOT)
+    node.log.write_bytes(f"3,0,222222,-;{XID79}\n".encode())
+    _settle(_agent(node, controller, clock))
+    assert [push["boot_id"] for push in controller.pushes if push["events"]] == [BOOT, NEW_BOOT]
+
+
+def test_new_boot_id_is_told_without_waiting_for_the_heartbeat(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    _settle(agent)
+    node.boot.write_text(NEW_BOOT)
+    agent.turn()
+    assert [push["boot_id"] for push in controller.pushes] == [BOOT, NEW_BOOT]
 
 
 def test_damaged_state_counts_as_absent(node: Node, controller: Controller, clock: ManualClock) -> None:

@@ -100,7 +100,7 @@ def test_file_continues_at_the_cursor(node: Node) -> None:
 
 def test_cursor_of_another_file_reads_from_the_start(node: Node) -> None:
     node.print("one")
-    for place in ("", "1:2", f"{node.log.stat().st_ino}:5", f"{node.log.stat().st_ino}:99999", "x:y"):
+    for place in ("", "1:2", f"{node.log.stat().st_ino}:5:0", f"{node.log.stat().st_ino}:99999", "x:y"):
         assert _texts(FileSource(node.log, Cursor(boot_id=BOOT, seq=1, place=place)).read()) == ["one"]
 
 
