@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -66,13 +67,22 @@ def _build(wanted: list[Part]) -> None:
             running[needed].result()
         return ensure_part(part)
 
-    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-        for part in wanted:
-            running[part.name] = pool.submit(build, part)
-        done = wait(running.values(), return_when=FIRST_EXCEPTION).done
-        failures = [error for future in running.values() if future in done and (error := future.exception())]
-        if failures:
-            process.stop_all()
-    process.allow_all()
-    if failures:
-        raise failures[0]
+    try:
+        with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+            try:
+                for part in wanted:
+                    running[part.name] = pool.submit(build, part)
+                _raise_first_failure(running.values())
+            except BaseException:  # an interrupt too: without its programs the pool ends at once
+                process.stop_all()
+                raise
+    finally:
+        process.allow_all()
+
+
+def _raise_first_failure(futures: Collection[Future[bool]]) -> None:
+    """Wait until one fails or all are done; needs come first, so the first failure found is the cause."""
+    done = wait(futures, return_when=FIRST_EXCEPTION).done
+    for future in futures:
+        if future in done:
+            future.result()

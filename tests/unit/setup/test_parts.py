@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from deploy.setup import gobin, host, images, parts, roots, store, wheels
-from deploy.setup.cache import Part, key_of
+from deploy.setup import gobin, host, images, parts, process, roots, store, wheels
+from deploy.setup.cache import Part, is_current, key_of
 from deploy.setup.errors import SetupError
 
 
@@ -58,6 +59,24 @@ def test_a_failed_part_is_raised_and_what_needs_it_is_not_built(tmp_path: Path) 
     with pytest.raises(SetupError, match="a: no"):
         parts._build(fake_parts(tmp_path, {"a": fail, "b": lambda _: seen.append("b")}))
     assert seen == []
+
+
+def test_an_interrupt_ends_running_programs_and_keeps_what_was_built(tmp_path: Path) -> None:
+    def interrupt(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def long(_: Path) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        process.run("b", ["sleep", "600"], deadline=600)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            parts._build(fake_parts(tmp_path, {"a": lambda _: None, "b": long}))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert is_current(fake_parts(tmp_path, {"a": lambda _: None})[0])
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("b")]
 
 
 def test_a_part_s_key_follows_its_recipe_and_what_it_is_built_on(monkeypatch: pytest.MonkeyPatch) -> None:
