@@ -17,6 +17,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.inject import Injector
 from deploy.lab.kubeapi import KubeApi
 from deploy.lab.layout import DEFAULT_NAME, Layout
+from deploy.lab.limits import check_inotify
 from deploy.lab.node import Node
 from deploy.lab.phases import Phases, Silent, Watcher
 from deploy.lab.spec import CONTROL_PLANE, SLURMRESTD_PORT, node
@@ -56,6 +57,7 @@ class Lab:
                 golden = images.golden()
             with phases.phase("leftovers"):
                 sweep(self.layout, keep_logs=False)
+                check_inotify()
             self._start(Options(kill_wait, service), golden, phases)
         return phases.figures
 

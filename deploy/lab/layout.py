@@ -70,6 +70,11 @@ class Layout:
         """What the lab was started with, and how far the start got (JSON)."""
         return self.root / "lab.json"
 
+    @property
+    def store(self) -> Path:
+        """This lab's copy of the images, from which its nodes bind the layers."""
+        return self.root / "store"
+
     def node_dir(self, node: str) -> Path:
         """A node's faces to the outside: kmsg, sys/, boot_id, gpu-bad/; /var/lib/lab on the node."""
         return self.root / "nodes" / node

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from deploy.lab import cgroups
+from deploy.lab import cgroups, imagestore
 from deploy.lab.layout import Layout
 from deploy.lab.spec import CONTROL_PLANE, SYSCTLS, NodeSpec
 
@@ -29,8 +29,8 @@ def mount(*arguments: str | Path) -> None:
 
 
 def bind(source: Path, target: Path) -> None:
-    """Show `source` at `target`."""
-    mount("--bind", source, target)
+    """Show `source`, with what is mounted in it, at `target`."""
+    mount("--rbind", source, target)
 
 
 def enter_lab_root(layout: Layout) -> None:
@@ -151,6 +151,7 @@ def enter_node_root(layout: Layout, node: NodeSpec) -> None:
         "containers": "/var/log/containers",
         "cni": "/etc/cni/net.d",
     }
+    imagestore.bind_layers(layout.store, layout.disk(node.name) / "containerd")
     for name, place in places.items():
         bind(layout.disk(node.name) / name, Path(place))
     bind(layout.node_dir(node.name), NODE_FACES)

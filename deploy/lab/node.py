@@ -11,14 +11,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from deploy.lab import controlplane, network, sysfs
+from deploy.lab import controlplane, imagestore, network, sysfs
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, Part, wait_until
 from deploy.lab.enter import Entry
 from deploy.lab.errors import LabError
 from deploy.lab.layout import Layout
 from deploy.lab.spec import DNS_SERVICE, GPUS_PER_NODE, NodeSpec
-from deploy.setup import store
 
 _SANDBOX_IMAGE = "localhost/pause:1"
 
@@ -39,12 +38,12 @@ class Node:
         """True while the node's first process lives, also when it is frozen."""
         return self.control.first_pid() is not None
 
-    def install(self, golden: Path) -> None:
+    def install(self) -> None:
         """A new node: an empty disk with every image on it, and its faces (kmsg, sys/, gpu-bad/)."""
         disk = self.layout.disk(self.spec.name)
         for name in ("kubelet", "pods", "containers", "cni"):
             (disk / name).mkdir(parents=True)
-        store.clone(golden, disk / "containerd")
+        imagestore.skeleton(self.layout.store, disk / "containerd")
         (self.folder / "gpu-bad").mkdir(parents=True)
         if self.spec.gpus:
             sysfs.write_tree(self.folder / "sys")

@@ -21,6 +21,7 @@ from deploy.lab.layout import Layout
 from deploy.lab.node import Node
 from deploy.lab.phases import Phases
 from deploy.lab.spec import NODES, WORKERS
+from deploy.setup import store
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,11 @@ class Start:
             write_files(self._layout, self._options)
         with self._phases.phase("namespaces"):
             self._launch()
-        with ThreadPoolExecutor(max_workers=len(NODES) + 3) as pool:
+        with ThreadPoolExecutor(max_workers=len(NODES) + 4) as pool:
             tasks: list[Callable[[], None]] = [self._control_plane, self._slurm, self._monitoring]
             tasks += [lambda spec=spec: self._node(Node(self._layout, spec)) for spec in NODES]  # type: ignore[misc]
-            futures = [pool.submit(self._guarded, task) for task in tasks]
+            self._images = pool.submit(self._guarded, self._copy_images)
+            futures = [self._images, *(pool.submit(self._guarded, task) for task in tasks)]
         for future in futures:
             future.result()
         with self._phases.phase("nodes ready"):
@@ -115,8 +117,13 @@ class Start:
             self._control.start(monitoring.prometheus(self._layout))
             self._control.start(monitoring.alertmanager(self._layout))
 
+    def _copy_images(self) -> None:
+        with self._phases.phase("images"):
+            store.clone(self._golden, self._layout.store)
+
     def _node(self, node: Node) -> None:
-        node.install(self._golden)
+        self._images.result()
+        node.install()
         node.boot()
         self._api_ready.wait()
         if not self._failed.is_set():
