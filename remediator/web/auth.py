@@ -50,14 +50,20 @@ class AgentAuth:
         # apart from the accepted ones, so that made-up tokens cannot push them out
         self._denied = _Verdicts(clock, DENIED_S, MOST_DENIED)
 
+    def remembered(self, header: str | None) -> Reviewed | None:
+        """As `sender`, but never asks: None when the API server has to be asked."""
+        key = _digest(_bearer(header))
+        verdict = self._accepted.get(key) or self._denied.get(key)
+        return None if verdict is None else self._admitted(verdict)
+
     def sender(self, header: str | None) -> Reviewed:
         """The agent behind an Authorization header; Unauthenticated, Refused or the reviewer's Retry."""
+        known = self.remembered(header)
+        if known is not None:
+            return known
         token = _bearer(header)
-        key = hashlib.sha256(token.encode()).digest()
-        verdict = self._accepted.get(key) or self._denied.get(key)
-        if verdict is None:
-            verdict = self._reviewer(token)
-            (self._accepted if verdict.authenticated else self._denied).put(key, verdict)
+        verdict = self._reviewer(token)
+        (self._accepted if verdict.authenticated else self._denied).put(_digest(token), verdict)
         return self._admitted(verdict)
 
     def _admitted(self, verdict: Reviewed) -> Reviewed:
@@ -80,6 +86,10 @@ def _bearer(header: str | None) -> str:
     if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable():
         raise Unauthenticated("this is not a token")
     return token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 class _Verdicts:

@@ -87,6 +87,8 @@ def _extra(extra: dict[str, Any]) -> Any:
 def _shown(value: Any) -> Any:
     """`value` with control characters written as escapes: it will be stored, logged and printed."""
     if isinstance(value, str):
+        if value.isprintable():
+            return value
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
     if isinstance(value, dict):
         return {_shown(key): _shown(below) for key, below in value.items()}

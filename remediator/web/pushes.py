@@ -71,7 +71,9 @@ class Pushes:
     async def _handle(self, request: Request) -> int:
         # first who, then what: a stranger's body is not read
         header = request.headers.get("authorization")
-        sender = await run_sync(self._auth.sender, header, limiter=self._threads)
+        sender = self._auth.remembered(header)
+        if sender is None:
+            sender = await run_sync(self._auth.sender, header, limiter=self._threads)
         body = await read_body(request, self._body_cap)
         return await run_sync(partial(self.take, sender, body), limiter=self._threads)
 
