@@ -145,7 +145,10 @@ class RestSlurm:
         return found
 
     def _ping(self) -> None:
-        pings = _whole(self._get("ping/"), "ping slurmctld").get("pings")
+        answer = self._get("ping/")
+        if is_auth_failure(answer):
+            raise refusal(answer, "ping slurmctld", write=False)
+        pings = _whole(answer, "ping slurmctld").get("pings")
         first = pings[0] if isinstance(pings, list) and pings else None
         if not isinstance(first, dict) or first.get("responding") is not True:
             raise Retry("slurmctld does not answer slurmrestd (or the token has expired)")

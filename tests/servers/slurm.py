@@ -113,11 +113,8 @@ def wait_for(what: str, check: Callable[[], object], timeout: float = 30.0, ever
 
 def slurm_root() -> Path | None:
     """Where the project's setup put the Slurm root, if it did."""
-    for name in ("slurm", "slurm.tmp"):
-        root = CACHE / "roots" / name
-        if (root / "usr/sbin/slurmrestd").exists():
-            return root
-    return None
+    root = CACHE / "roots/slurm"
+    return root if (root / "usr/sbin/slurmrestd").exists() else None
 
 
 def _only_child(pid: int) -> int | None:
@@ -190,12 +187,19 @@ class SlurmServer:
 
     def stop(self) -> None:
         """End pid 1 and with it every process and mount; remove the files."""
+        try:
+            self._end_processes()
+        finally:
+            shutil.rmtree(self.work)
+
+    def _end_processes(self) -> None:
+        for daemon in self._daemons.values():
+            daemon.send_signal(signal.SIGCONT)
         if self._box is not None and self._box.stdin is not None:
             self._box.stdin.close()
             self._box.wait(20)
         for daemon in self._daemons.values():
             daemon.wait(20)
-        shutil.rmtree(self.work)
 
     def _enter(self, user: str, env: dict[str, str]) -> list[str]:
         enter = ["nsenter", "-t", str(self._pid1), "-m", "-n", "-p", "-u", "-i", "-r", "-w"]
@@ -231,6 +235,8 @@ class SlurmServer:
         pid = _only_child(daemon.pid)
         if pid is not None:
             os.kill(pid, signum)
+        if signum == signal.SIGCONT:
+            daemon.send_signal(signum)  # nsenter stops with its child, and does not go on with it
         if signum in (signal.SIGKILL, signal.SIGTERM):
             daemon.wait(20)
 
