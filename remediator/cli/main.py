@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from remediator import __version__
 from remediator.errors import RemediatorError
@@ -19,7 +19,19 @@ TOPICS = ("config", "xid", "incidents", "audit")
 
 
 class Group(TyperGroup):
-    """Prints an error a caller is meant to handle as `error: …` and exits with status 2."""
+    """Loads a topic's module when it is asked for; prints errors as `error: …` with status 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All sub-commands, the topics last."""
+        return [*super().list_commands(ctx), *TOPICS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The sub-command of that name; a topic comes with its libraries only now."""
+        if cmd_name not in TOPICS:
+            return super().get_command(ctx, cmd_name)
+        group = get_group(import_module(f"remediator.cli.{cmd_name}").app)
+        group.name = cmd_name
+        return group
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command line."""
@@ -65,8 +77,3 @@ def controller(
     tree = load(settings, os.environ)
     # imported here: the other verbs start without the service's libraries
     import_module("remediator.run.controller").run(tree)
-
-
-for topic in TOPICS:
-    if find_spec(f"remediator.cli.{topic}"):
-        app.add_typer(import_module(f"remediator.cli.{topic}").app, name=topic)

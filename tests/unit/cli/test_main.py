@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from remediator import __version__
 
 ROOT = Path(__file__).parents[3]
@@ -64,10 +66,30 @@ def test_controller_refuses_missing_settings_without_a_traceback(tmp_path: Path)
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_help_stays_light() -> None:
-    """Verbs that need no service must not load its libraries."""
+@pytest.mark.parametrize("topic", ["config", "xid", "incidents", "audit"])
+def test_every_topic_has_help(topic: str) -> None:
+    done = remediator(topic, "--help")
+    assert done.returncode == 0
+    assert f"remediator {topic} " in done.stdout
+
+
+def test_help_names_every_topic() -> None:
+    words = remediator("--help").stdout.split()
+    assert {"controller", "config", "xid", "incidents", "audit"} <= set(words)
+
+
+def test_unknown_verb_is_status_two_without_traceback() -> None:
+    done = remediator("frobnicate")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_topic_loads_only_its_own_libraries() -> None:
+    """`xid` and `config` must start at once and run where the service's libraries are not installed."""
     code = (
-        "import sys, remediator.cli.main; print([m for m in ('kubernetes', 'fastapi') if m in sys.modules])"
+        "import sys; from typer.testing import CliRunner; from remediator.cli.main import app;"
+        "CliRunner().invoke(app, ['xid', 'parse'], input=''); CliRunner().invoke(app, ['config', 'example']);"
+        "print([m for m in ('kubernetes', 'fastapi', 'sqlalchemy') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
