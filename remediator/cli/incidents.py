@@ -66,21 +66,25 @@ def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:
     rows = steps.of_incident(connection, incident_id)
     return {
         "incident": incident.model_dump(mode="json"),
-        "timeline": [_line(incident, record) for record in chain.read(connection, incident_id)],
+        "timeline": _timeline(connection, incident),
         "downtime": _downtime(incident, rows, connection),
         "steps": [_step(row) for row in rows],
     }
 
 
-def _line(incident: Incident, record: dict[str, Any]) -> dict[str, Any]:
-    what = record["action"] + (f": {record['outcome']}" if record["outcome"] else "")
-    return {
-        "at": record["at"],
-        "after": round(max(0.0, record["unix"] - incident.fault_at), 3),
-        "what": what,
-        "step": " ".join(part for part in (record["step"], record["subject"]) if part),
-        "why": record["why"],
-    }
+def _timeline(connection: sa.Connection, incident: Incident) -> list[dict[str, Any]]:
+    jobs = {run.key: f"job {run.address}" for run in steps.runs_seen(connection, incident.id)}
+    return [
+        {
+            "at": record["at"],
+            "after": round(max(0.0, record["unix"] - incident.fault_at), 3),
+            "what": record["outcome"] or record["action"],
+            "step": " ".join(part for part in (record["step"], jobs.get(record["subject"], "")) if part),
+            "why": record["detail"].get("act") or record["why"],
+        }
+        for record in chain.read(connection, incident.id)
+        if record["action"] != "incident-opened"  # says the same as the decision before it
+    ]
 
 
 def _step(row: StepRow) -> dict[str, Any]:

@@ -105,10 +105,12 @@ class Engine:
             row = replace(row, started_at=now)
         elif not row.overdue and now - row.started_at > step.bound_s:
             row = self._journal.overdue(connection, incident, row, now)
-        may_act = isinstance(step, Writing) and row.state == "pending"
-        if may_act:
-            row = self._journal.intent(connection, incident, row, now)
-        return Call(incident, row, may_act, runs.get(row.subject), frozenset(runs))
+        run = runs.get(row.subject)
+        may_act = False
+        if isinstance(step, Writing) and row.state == "pending":
+            may_act = True
+            row = self._journal.intent(connection, incident, row, step.intention(incident, run), now)
+        return Call(incident, row, may_act, run, frozenset(runs))
 
     def _add_runs(
         self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, object]], now: float

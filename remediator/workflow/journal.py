@@ -26,8 +26,10 @@ class Journal:
         self.epoch = epoch
         self.records = 0
 
-    def intent(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
-        """Commit to one act: what, on which target, under which operation id."""
+    def intent(
+        self, connection: sa.Connection, incident: Incident, row: StepRow, act: str, now: float
+    ) -> StepRow:
+        """Commit to one act: what (`act`), on which target, under which operation id."""
         after = replace(
             row,
             state="running",
@@ -36,7 +38,8 @@ class Journal:
             acted_at=now,
         )
         _save(connection, after)
-        self.record(connection, "intent", incident, now, row=after, why=incident.sentence)
+        detail = {"act": act}
+        self.record(connection, "intent", incident, now, row=after, why=incident.sentence, detail=detail)
         return after
 
     def outcome(

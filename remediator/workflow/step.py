@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from remediator.model.incident import Incident
 from remediator.model.plan import Outcome, Unknown
+from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 
 
@@ -22,6 +24,10 @@ class Step(ABC):
 
 class Writing(Step):
     """A step that changes something outside, once an INTENT for it is committed."""
+
+    @abstractmethod
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
+        """What `act` is about to do, for the record that is committed before it."""
 
     @abstractmethod
     def act(self, context: Context) -> None:

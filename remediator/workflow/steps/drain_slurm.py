@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome
+from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import check_owner, is_our_drain
 from remediator.workflow.step import Writing
@@ -20,6 +22,10 @@ class DrainSlurm(Writing):
             return None
         names = ", ".join(context.incident.slurm_nodes)
         return Done(f"Slurm drains {names}" if names else "no Slurm worker on this node: nothing to drain")
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a node's step
+        """Which nodes, and the reason they get."""
+        return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> None:
         """One DRAIN per node that lacks it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from remediator.actuators.nodes import fenced
 from remediator.errors import GiveUp
+from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome
+from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
 
@@ -22,6 +24,10 @@ class FenceNode(Writing):
         if node is None or node.uid != incident.node_uid:
             raise GiveUp(f"{incident.node} is not the machine of this incident any more: nothing is fenced")
         return self._done(incident.node) if fenced(node, incident) else None
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a node's step
+        """Which node."""
+        return f"taint and cordon {incident.node}"
 
     def act(self, context: Context) -> None:
         """One PATCH with the resourceVersion that was read."""

@@ -7,6 +7,7 @@ from remediator.model.plan import Done, Outcome, Wait
 from remediator.workflow.context import Context
 from remediator.workflow.runs import moved_on
 from remediator.workflow.step import Step
+from slurm_bridge.model import SlurmJob
 
 
 class ProveResume(Step):
@@ -24,7 +25,7 @@ class ProveResume(Step):
         if not moved_on(job, run):
             return self._same_run(context, job.state, ended=job.is_over)
         if job.state == "PENDING" or job.is_completing:
-            return Wait(f"job {run.address} waits to start: {job.state_reason or job.state}", after=0.5)
+            return Wait(f"job {run.address} waits to start: {_why_waiting(job)}", after=0.5)
         if set(job.nodes) & set(context.incident.slurm_nodes):
             raise Blocked(f"job {run.address} runs on the drained machine again")
         where = ", ".join(job.nodes)
@@ -36,3 +37,7 @@ class ProveResume(Step):
         if ended:
             return Done(f"job {address} ended by itself: {state}")
         return Wait(f"job {address} has not left the node yet: {state}", after=1.0)
+
+
+def _why_waiting(job: SlurmJob) -> str:
+    return job.state_reason if job.state_reason not in {"", "None"} else job.state

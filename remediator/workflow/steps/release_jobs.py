@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from remediator.errors import Blocked
+from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
+from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain
-from remediator.workflow.runs import moved_on
+from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
 from slurm_bridge.model import SlurmJob
 
@@ -33,6 +35,10 @@ class ReleaseJobs(Writing):
             return Wait(f"job {run.address} is left alone ({run.why}); the node waits drained", after=5.0)
         self._demand_drain(context, job)
         return None
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a job's step
+        """Whose job is asked to save and restart."""
+        return f"requeue {who(run)}: SIGTERM, then KillWait to save"
 
     def act(self, context: Context) -> None:
         """The run's one requeue, only if a fresh read still shows this very run."""

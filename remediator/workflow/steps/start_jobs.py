@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
+from remediator.model.run import JobRun
 from remediator.workflow.context import Context
-from remediator.workflow.runs import moved_on
+from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
 
 
@@ -27,6 +29,10 @@ class StartJobs(Writing):
         if (job.begin_time or 0.0) > context.now + 1:
             return None
         return Done(f"job {run.address} may start at once")
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a job's step
+        """Whose job may go."""
+        return f"lift the requeue delay of {who(run)}"
 
     def act(self, context: Context) -> None:
         """Set the job's begin time to now."""
