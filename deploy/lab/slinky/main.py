@@ -68,7 +68,7 @@ class Operator:
             now = time.time()
             wake = min(self._pass_at, self._look_at, self._token_at, self._adopt_at, self._lag.next_due())
             if self._bell.wait(min(wake - now, self._options.resync)):
-                self._rush(time.time() + self._options.react)
+                self.rush(time.time() + self._options.react)
             try:
                 self.turn(time.time())
             except (KubeError, SlurmError) as error:
@@ -87,7 +87,7 @@ class Operator:
         if now >= self._pass_at:
             self._pass(now, urgent=self._urgent)
 
-    def _rush(self, when: float) -> None:
+    def rush(self, when: float) -> None:
         """A change in Kubernetes: a pass soon, which also shows what Slurm says by then."""
         if not self._urgent:
             self._pass_at = min(self._pass_at, when)
@@ -177,6 +177,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return cli.parse_args(arguments)
 
 
+def node_part(node: Json) -> object:
+    """What of a node makes the operator look: cordon, annotations, labels; not its heartbeats."""
+    meta = node["metadata"]
+    return (node["spec"].get("unschedulable"), meta.get("annotations"), meta.get("labels"))
+
+
 def main() -> None:
     """Runs in a pod, where it is process 1 and would not heed SIGTERM by itself."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -184,13 +190,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     kube = Kube.in_cluster()
     bell = Doorbell(kube)
-    bell.listen("/api/v1/nodes", _node_part)
+    bell.listen("/api/v1/nodes", node_part)
     bell.listen("/api/v1/pods", WorkerPod.from_json, labelSelector=WORKERS)
     for kind in ("nodesets", "tokens", "controllers", "restapis"):
         bell.listen(f"{CUSTOM}/{kind}", lambda o: o["metadata"].get("generation"))
     Operator(kube, bell, options).forever()
-
-
-def _node_part(node: Json) -> object:
-    meta = node["metadata"]
-    return (node["spec"].get("unschedulable"), meta.get("annotations"), meta.get("labels"))
