@@ -138,10 +138,17 @@ class Lab:
 
     def enter_network(self) -> None:
         """Move the calling thread into the lab's network, so that 10.99.0.1 can be reached directly."""
+        network.enter(self._first_pid())
+
+    def visit_network(self) -> contextlib.AbstractContextManager[None]:
+        """The same for a `with` block, with the way back."""
+        return network.visit(self._first_pid())
+
+    def _first_pid(self) -> int:
         pid = self.control.first_pid()
         if pid is None:
             raise LabError(f"lab {self.name} is not up")
-        network.enter(pid)
+        return pid
 
     def node_dir(self, name: str) -> Path:
         """A node's kmsg, sys/, boot_id and gpu-bad/."""

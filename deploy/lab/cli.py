@@ -110,14 +110,16 @@ def _part_table(lab: Lab) -> Table:
 @app.command()
 def logs(
     context: typer.Context,
-    part: Annotated[str, typer.Argument(help="A name or its beginning; none lists all.")] = "",
+    part: Annotated[
+        str, typer.Argument(help="A part, node, namespace or pod, or its beginning; none lists all.")
+    ] = "",
     lines: Annotated[int, typer.Option("-n", help="How many of the last lines.")] = 40,
     follow: Annotated[bool, typer.Option("-f", help="Go on as the log grows.")] = False,
 ) -> None:
     """List every log, or show the end of one."""
     lab: Lab = context.obj
     files = {str(file.relative_to(lab.layout.logs)): file for file in sorted(lab.layout.logs.rglob("*.log"))}
-    wanted = [file for name, file in files.items() if part and Path(name).name.startswith(part)]
+    wanted = [file for name, file in files.items() if part and f"/{part}" in f"/{name}".replace("_", "/")]
     if part and not wanted:
         raise LabError(f"no log {part!r}; there are: {', '.join(files) or 'none'}")
     if not part:

@@ -23,8 +23,13 @@ def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) 
     """Apply everything in the order of need, once the API server answers."""
     _apply(layout, entry, _yaml(_LAB / "manifests"), stdin=slurm.manifests(layout))
     _apply_slinky(layout, entry, control)
-    if service and _SERVICE.is_dir():
+    if service and has_service():
         _apply(layout, entry, _yaml(_SERVICE))
+
+
+def has_service() -> bool:
+    """True when the repository has manifests of our own service."""
+    return bool(_yaml(_SERVICE))
 
 
 def _apply_slinky(layout: Layout, entry: Entry, control: Control) -> None:

@@ -63,9 +63,9 @@ class KubeApi:
         return data
 
 
-def condition(node: dict[str, Any], kind: str = "Ready") -> str:
-    """Status of one of a node's conditions: True, False or Unknown; empty when it is not there."""
-    for entry in node["status"].get("conditions", []):
+def condition(item: dict[str, Any], kind: str = "Ready") -> str:
+    """Status of one condition of a node or pod: True, False or Unknown; empty when it is not there."""
+    for entry in item["status"].get("conditions", []):
         if entry["type"] == kind:
             return str(entry["status"])
     return ""

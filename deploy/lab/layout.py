@@ -40,6 +40,10 @@ class Layout:
         """The logs of every part, one file each."""
         return self.root / "logs"
 
+    def pod_logs(self, node: str) -> Path:
+        """What the containers of a node print."""
+        return self.logs / "pods" / node
+
     @property
     def control_socket(self) -> Path:
         """Unix socket of the lab's first process."""
@@ -128,7 +132,3 @@ class Layout:
             Path(sys.executable).resolve().parent,
         )
         return sorted({Path(os.path.abspath(path)) for path in named})
-
-    def kept_in(self, *tops: str) -> list[Path]:
-        """Those of the kept folders that lie below one of these top-level folders."""
-        return [path for path in self.kept() if path.parts[1] in tops]

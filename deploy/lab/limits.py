@@ -1,4 +1,4 @@
-"""What a lab needs of the machine beyond memory and disk, checked before a start so that it fails with a reason."""
+"""What a lab needs of the machine beyond memory and disk, checked first so that it fails with a reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_inotify() -> None:
     limit, used = int(_LIMIT.read_text()), inotify_in_use()
     if used + INOTIFY_NEEDED > limit:
         raise LabError(
-            f"a lab needs {INOTIFY_NEEDED} inotify instances, and {used} of {limit} are taken (by other labs?): "
+            f"a lab needs {INOTIFY_NEEDED} inotify instances; {used} of {limit} are taken (by other labs?): "
             f"take one down, or run `sysctl -w fs.inotify.max_user_instances={max(512, 2 * limit)}`"
         )
 

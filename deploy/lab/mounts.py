@@ -14,9 +14,8 @@ from deploy.lab.spec import CONTROL_PLANE, SYSCTLS, NodeSpec
 
 SLURM_ROOT = Path("/run/slurm-root")
 """Slurm's root, inside the lab."""
-NODE_FACES = Path("/var/lib/lab")
-"""Where a node sees its own kmsg, sys/ and boot_id."""
 SHARED = Path("/shared")
+_STASH = Path("kept")
 
 _PRIVATE = ("proc", "sys", "dev", "run", "tmp", "var", "etc", "usr", "mnt", "media", "lost+found")
 _NEW_ROOT = cgroups.MOUNT
@@ -60,7 +59,8 @@ def enter_lab_root(layout: Layout) -> None:
     mount("-t", "tmpfs", "-o", "mode=1777", "shm", new / "dev/shm")
     _overlay([Path("/etc")], new / "etc", new / "run/etc")
     _overlay([layout.debian / "usr", Path("/usr")], new / "usr", new / "run/usr")
-    _keep(new, [path for path in layout.kept() if path.parts[1] != "usr"])
+    _stash(new, layout.kept())
+    _unhide(new, layout.kept(), set(_PRIVATE) - {"usr"})
     subprocess.run(["pivot_root", new, new / ".old"], check=True)
     os.chdir("/")
     subprocess.run(["umount", "-l", "/.old"], check=True)
@@ -88,28 +88,27 @@ def _overlay(lowers: Sequence[Path], target: Path, scratch: Path) -> None:
     mount("-t", "overlay", "-o", options, "overlay", target)
 
 
-def _keep(new: Path, kept: Iterable[Path]) -> None:
-    """Show again what the private folders hide."""
-    for path in kept:
-        if path.parts[1] in _PRIVATE:
-            target = new / path.relative_to("/")
+def _stash(new: Path, kept: Sequence[Path]) -> None:
+    """Bind the kept folders at a place that nothing hides."""
+    for index, path in enumerate(kept):
+        (new / _STASH / str(index)).mkdir(parents=True)
+        bind(path, new / _STASH / str(index))
+
+
+def _unhide(root: Path, kept: Sequence[Path], tops: Iterable[str]) -> None:
+    """Show those of the kept folders again that lie in one of these top-level folders."""
+    for index, path in enumerate(kept):
+        if path.parts[1] in tops:
+            target = root / path.relative_to("/")
             target.mkdir(parents=True, exist_ok=True)
-            bind(path, target)
+            bind(root / _STASH / str(index), target)
 
 
 def _name_hosts() -> None:
     _replace(Path("/etc/hosts"), f"127.0.0.1 localhost\n{CONTROL_PLANE} lab\n")
     _replace(Path("/etc/resolv.conf"), "search svc.cluster.local cluster.local\nnameserver 10.98.0.10\n")
     _replace(Path("/etc/machine-id"), "0" * 32 + "\n")
-    for folder in (
-        "/var/lib/kubelet",
-        "/var/lib/containerd",
-        "/var/log/pods",
-        "/var/log/containers",
-        "/etc/cni/net.d",
-    ):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    NODE_FACES.mkdir()
+    Path("/etc/cni/net.d").mkdir(parents=True, exist_ok=True)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -135,26 +134,21 @@ def mount_slurm_root(layout: Layout) -> None:
 
 
 def enter_node_root(layout: Layout, node: NodeSpec) -> None:
-    """Give a node its own /run, /tmp, /sys, host and machine names, and its disk under the usual paths."""
+    """Give a node its own /var (its disk), /run, /tmp and /sys, its names, and its faces at /var/lib/lab."""
     trees = cgroups.hierarchies()
     mount("-t", "sysfs", "sysfs", "/sys")
     cgroups.mount_all(trees)
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
-    _keep(Path("/"), layout.kept_in("run", "tmp"))
+    disk = layout.disk(node.name)
+    imagestore.bind_layers(layout.store, disk / "var/lib/containerd")
+    bind(layout.node_dir(node.name), disk / "var/lib/lab")
+    bind(layout.pod_logs(node.name), disk / "var/log/pods")
+    bind(disk / "cni", Path("/etc/cni/net.d"))
+    bind(disk / "var", Path("/var"))
+    _unhide(Path("/"), layout.kept(), ("run", "tmp", "var"))
     for name in ("lock", "home", "sysctl"):
         (Path("/run") / name).mkdir()
-    places = {
-        "kubelet": "/var/lib/kubelet",
-        "containerd": "/var/lib/containerd",
-        "pods": "/var/log/pods",
-        "containers": "/var/log/containers",
-        "cni": "/etc/cni/net.d",
-    }
-    imagestore.bind_layers(layout.store, layout.disk(node.name) / "containerd")
-    for name, place in places.items():
-        bind(layout.disk(node.name) / name, Path(place))
-    bind(layout.node_dir(node.name), NODE_FACES)
     _show("/etc/hosts", f"127.0.0.1 localhost\n{CONTROL_PLANE} lab\n{node.address} {node.name}\n")
     _show("/etc/machine-id", node.machine_id + "\n")
     for name, value in SYSCTLS.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from deploy.lab.errors import LabError
@@ -57,11 +58,27 @@ def enter(pid: int) -> None:
     except OSError as error:
         raise LabError(f"the lab's network is gone ({error.strerror}): is the lab up?") from None
     try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(descriptor, _CLONE_NEWNET) != 0:
-            raise LabError(f"cannot enter the lab's network: {os.strerror(ctypes.get_errno())}; run as root")
+        _set_namespace(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def visit(pid: int) -> Iterator[None]:
+    """Be in the network namespace of a process for a while, and come back; for the calling thread."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter(pid)
+        yield
+    finally:
+        _set_namespace(home)
+        os.close(home)
+
+
+def _set_namespace(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, _CLONE_NEWNET) != 0:
+        raise LabError(f"cannot enter the lab's network: {os.strerror(ctypes.get_errno())}; run as root")
 
 
 def inside(pid: int, function: Callable[[], _Result]) -> _Result:

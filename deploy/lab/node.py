@@ -41,9 +41,11 @@ class Node:
     def install(self) -> None:
         """A new node: an empty disk with every image on it, and its faces (kmsg, sys/, gpu-bad/)."""
         disk = self.layout.disk(self.spec.name)
-        for name in ("kubelet", "pods", "containers", "cni"):
-            (disk / name).mkdir(parents=True)
-        imagestore.skeleton(self.layout.store, disk / "containerd")
+        for name in ("lib/kubelet", "lib/lab", "log/pods", "log/containers", "tmp"):
+            (disk / "var" / name).mkdir(parents=True)
+        (disk / "cni").mkdir()
+        self.layout.pod_logs(self.spec.name).mkdir(parents=True)
+        imagestore.skeleton(self.layout.store, disk / "var/lib/containerd")
         (self.folder / "gpu-bad").mkdir(parents=True)
         if self.spec.gpus:
             sysfs.write_tree(self.folder / "sys")

@@ -16,12 +16,14 @@ from deploy.lab import cluster, controlplane, monitoring, pki, slurm
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, wait_until
 from deploy.lab.enter import Entry
-from deploy.lab.kubeapi import KubeApi
+from deploy.lab.kubeapi import KubeApi, condition
 from deploy.lab.layout import Layout
 from deploy.lab.node import Node
 from deploy.lab.phases import Phases
-from deploy.lab.spec import NODES, WORKERS
+from deploy.lab.spec import NODES, SLURM_NAMESPACE, WORKERS
 from deploy.setup import store
+
+_SERVICE_PODS = "?labelSelector=app.kubernetes.io%2Fname+in+%28remediator%2Cremediator-agent%29"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Start:
             )
         with self._phases.phase("workers idle"):
             self._await_workers()
+        if self._options.service and cluster.has_service():
+            with self._phases.phase("service ready"):
+                log = self._layout.logs / "pods"
+                wait_until(self._service_ready, 90, f"the service's pods are not Ready: see {log}", every=0.2)
 
     def _guarded(self, task: Callable[[], None]) -> None:
         """One failure must not leave the others waiting."""
@@ -128,6 +134,11 @@ class Start:
         self._api_ready.wait()
         if not self._failed.is_set():
             node.start_programs()
+
+    def _service_ready(self) -> bool:
+        pods = self._api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods{_SERVICE_PODS}")["items"]
+        expected = 1 + sum(node.gpus > 0 for node in NODES)
+        return len(pods) >= expected and all(condition(pod) == "True" for pod in pods)
 
     def _await_workers(self) -> None:
         command = slurm.chroot("sinfo", "-h", "-N", "-o", "%T")
