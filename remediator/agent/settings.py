@@ -85,8 +85,10 @@ def load(path: Path | None, environ: Mapping[str, str]) -> AgentSettings:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - a megabyte that an agent set up by variables alone can save
-
+    try:
+        import yaml  # noqa: PLC0415 - a megabyte and a package that variables alone do not need
+    except ImportError:
+        raise BadInput(str(path), f"needs the package PyYAML; use {PREFIX}* variables instead") from None
     try:
         data = yaml.safe_load(path.read_text())
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,12 @@ def test_wrong_file_is_an_error(tmp_path: Path, text: str) -> None:
 def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         load(tmp_path / "none", REQUIRED)
+
+
+def test_file_without_its_library_says_what_to_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(BadInput, match=r"REMEDIATOR_AGENT_\*"):
+        load(tmp_path / "agent.yaml", REQUIRED)
 
 
 def test_every_setting_is_documented() -> None:
