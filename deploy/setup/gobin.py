@@ -46,7 +46,7 @@ def environment() -> dict[str, str]:
 def build(path: Path) -> None:
     """List the packages (this fetches modules), then build; a killed build goes on from Go's cache."""
     env = environment()
-    progress.say("gobin", "fetching Go modules (0.7 GB when nothing is cached)")
+    progress.say("gobin", "fetching Go modules (2 GB when nothing is cached)")
     packages = Counter()
     _go(["list", "-deps", *PACKAGES], env, packages.listed)
     progress.say("gobin", f"compiling up to {packages.total} packages (about 8 min when nothing is cached)")
