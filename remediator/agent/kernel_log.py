@@ -21,7 +21,11 @@ _CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127, *range(55296, 57344)),
 _SERIAL = re.compile(r"(Board Serial Number:?\s*)[^\s,;]+", re.IGNORECASE)
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<dev>[^)]{0,64})\): (?P<xid>[0-9]{1,9})\b(?P<rest>.*)", re.DOTALL)
-_FELL = re.compile(r"NVRM: (?P<head>(?:(?!NVRM: Xid ).){0,200}?)\bfallen off the bus", re.DOTALL)
+# Not over a UUID or a second message: a map line is no fault, whatever is printed behind it.
+_FELL = re.compile(
+    r"NVRM: (?P<head>(?:(?:The NVIDIA )?GPU\b(?:(?!GPU-|NVRM: Xid ).){0,160}?)?)\bfallen off the bus",
+    re.DOTALL,
+)
 _MAP = re.compile(
     rf"NVRM: GPU at (?:PCI:)?{ANY_DEVICE}: (?P<uuid>GPU-[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4,12}}){{4}})"
 )
