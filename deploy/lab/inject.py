@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.lab import kmsg, sysfs
 from deploy.lab.cgroups import Group
-from deploy.lab.control import Control
+from deploy.lab.control import Control, wait_until
 from deploy.lab.enter import Entry
 from deploy.lab.errors import LabError
 from deploy.lab.layout import Layout
@@ -26,6 +26,7 @@ _PARTITION = f"""table inet lab_partition {{
   }}
 }}
 """
+_STATES_AFTER = {int(signal.SIGSTOP): {"T", "t"}, int(signal.SIGKILL): {"", "Z", "X"}}
 
 
 class Injector:
@@ -94,6 +95,8 @@ class Injector:
             raise LabError(f"no slurmd runs on {node_name}")
         for pid in pids:
             os.kill(pid, signal_number)
+        ends = _STATES_AFTER.get(signal_number, set())
+        wait_until(lambda: all(_state(pid) in ends for pid in pids) or not ends, 10, "slurmd takes no signal")
 
     def api_partition(self, node_name: str, on: bool) -> None:
         """Packets from the node and its pods to the API server are lost; everything else passes."""
@@ -120,6 +123,14 @@ class Injector:
 def processes_named(group: Group, name: str) -> list[int]:
     """Processes of a group whose program is `name`, Debian's -wlm ending apart."""
     return sorted(pid for pid in group.processes() if _program(pid) in {name, f"{name}-wlm"})
+
+
+def _state(pid: int) -> str:
+    """A process's state letter; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _program(pid: int) -> str:

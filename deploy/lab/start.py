@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 
-from deploy.lab import cluster, controlplane, monitoring, pki, slurm
+from deploy.lab import cluster, controlplane, imagestore, monitoring, pki, slurm
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, wait_until
 from deploy.lab.enter import Entry
@@ -21,7 +21,6 @@ from deploy.lab.layout import Layout
 from deploy.lab.node import Node
 from deploy.lab.phases import Phases
 from deploy.lab.spec import NODES, SLURM_NAMESPACE, WORKERS
-from deploy.setup import store
 
 _SERVICE_PODS = "?labelSelector=app.kubernetes.io%2Fname+in+%28remediator%2Cremediator-agent%29"
 
@@ -125,7 +124,7 @@ class Start:
 
     def _copy_images(self) -> None:
         with self._phases.phase("images"):
-            store.clone(self._golden, self._layout.store)
+            imagestore.copy_store(self._golden, self._layout.store)
 
     def _node(self, node: Node) -> None:
         self._images.result()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import time
+from pathlib import Path
 
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control
+from deploy.lab.errors import LabError
 from deploy.lab.layout import Layout
 from deploy.setup.cache import remove_tree
 
@@ -33,8 +37,22 @@ def _clear(layout: Layout, keep_logs: bool) -> None:
     for entry in layout.root.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             if not (keep_logs and entry == layout.logs):
-                remove_tree(entry)
+                _remove(entry)
         else:
             entry.unlink()
     if not keep_logs:
         layout.root.rmdir()
+
+
+def _remove(folder: Path, tries: int = 50) -> None:
+    """Remove a folder that a helper of a killed start may be writing to for another moment."""
+    for _ in range(tries):
+        try:
+            remove_tree(folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+    raise LabError(f"something still writes to {folder}: run `down` again")
