@@ -25,6 +25,7 @@ from deploy.lab.start import Options, Start
 from deploy.lab.stop import sweep
 from deploy.setup import images
 
+SERVICE_EXEC = ("-n", "slurm", "exec", "deploy/remediator", "--", "remediator")
 Completed = subprocess.CompletedProcess[str]
 
 
@@ -69,10 +70,10 @@ class Lab:
             raise
         self._note(ready=True, figures=phases.figures)
 
-    def down(self) -> bool:
-        """Take the lab down, also a half-started one; False when there was nothing. Logs stay."""
+    def down(self, *, keep_logs: bool = True) -> bool:
+        """Take the lab down, also a half-started one; False when there was nothing. Logs stay if wanted."""
         with self._locked():
-            return sweep(self.layout)
+            return sweep(self.layout, keep_logs=keep_logs)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -121,6 +122,10 @@ class Lab:
         return self._entry.run(
             [str(self.layout.binary("kubectl")), *arguments], stdin=stdin, check=check
         ).stdout
+
+    def remediator(self, *arguments: str, check: bool = True) -> str:
+        """Standard output of the service's own command, run in the controller's pod."""
+        return self.kubectl(*SERVICE_EXEC, *arguments, check=check)
 
     def slurm(
         self, *command: str, stdin: str | None = None, check: bool = True, deadline: float = 60.0
