@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.lab import slurm
-from deploy.lab.api import Lab
+from deploy.lab.api import SERVICE_EXEC, Lab
 from deploy.lab.errors import LabError
 from deploy.lab.inject_cli import inject
 from deploy.lab.kubeapi import condition
@@ -27,7 +27,13 @@ app = typer.Typer(
 )
 app.add_typer(inject, name="inject")
 console = Console(highlight=False)
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+# Without interspersed arguments nothing after the first word is read here, not even a `--`.
+_PASS_ON = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
 _SLURM_COMMANDS = ("scontrol", "squeue", "sinfo", "srun", "sacct", "scancel")
 
 Name = Annotated[str, typer.Option(envvar="REMEDIATOR_LAB", help="Which lab; several can run side by side.")]
@@ -146,6 +152,13 @@ def kubectl(context: typer.Context) -> None:
     """Kubectl as the administrator."""
     lab: Lab = context.obj
     lab.entry().become([str(lab.layout.binary("kubectl")), *context.args])
+
+
+@app.command(context_settings=_PASS_ON)
+def remediator(context: typer.Context) -> None:
+    """The service's own command, in the controller's pod."""
+    lab: Lab = context.obj
+    lab.entry().become([str(lab.layout.binary("kubectl")), *SERVICE_EXEC, *context.args])
 
 
 @app.command(context_settings=_PASS_ON)

@@ -141,7 +141,7 @@ class Story:
         shared = self._lab.layout.shared
         result.trained = json.loads((run / "result.json").read_text())
         result.reference = json.loads((shared / "reference" / "result.json").read_text())
-        result.audit = json.loads(self._remediator("audit", "verify", "--json", check=False))
+        result.audit = json.loads(self._lab.remediator("audit", "verify", "--json", check=False))
         events = [_event(line) for line in (run / "events.log").read_text().splitlines()]
         result.terms = {
             rank: sum(e["event"] == "TERM" and e["rank"] == rank for e in events) for rank in ("0", "1")
@@ -151,16 +151,12 @@ class Story:
         result.resumed_at, result.saved_at = min(starts, default=-1), max(ends, default=-1)
 
     def _story_of(self, node: str) -> dict[str, Any]:
-        found = json.loads(self._remediator("incidents", "list", "--json"))
+        found = json.loads(self._lab.remediator("incidents", "list", "--json"))
         mine = [incident["id"] for incident in found if incident["node"] == node]
         if not mine:
             return {}
-        story: dict[str, Any] = json.loads(self._remediator("incidents", "show", mine[0], "--json"))
+        story: dict[str, Any] = json.loads(self._lab.remediator("incidents", "show", mine[0], "--json"))
         return story
-
-    def _remediator(self, *arguments: str, check: bool = True) -> str:
-        command = ("-n", "slurm", "exec", "deploy/remediator", "--", "remediator", *arguments)
-        return self._lab.kubectl(*command, check=check)
 
     def _wait(self, what: str, true: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
