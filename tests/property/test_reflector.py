@@ -132,6 +132,9 @@ def test_cache_and_listener_end_equal_to_the_server(
         follower.settle()
         time.sleep(0.01)
         assert follower.mirror == collection.truth()
+        for name in ("a", "b", "c", "d"):
+            found, real = follower.reflector.named(name), collection.objects.get(name)
+            assert (found and found.uid) == (real and real["metadata"]["uid"])
         assert not follower.refused
 
 
@@ -212,3 +215,10 @@ def test_an_object_touched_by_nobody_is_not_reported_again_by_a_list() -> None:
         wait_for(lambda: follower.server.lists == 4)
         follower.settle()
         assert follower.told == 1
+
+
+def test_the_servers_retry_after_is_waited_out() -> None:
+    with following(WatchServer(Collection(), ["throttled"])) as follower:
+        began = follower.clock.steady()
+        wait_for(lambda: follower.server.watches == 2)
+        assert follower.clock.steady() - began >= 7.0

@@ -80,3 +80,10 @@ def test_a_node_claim_that_is_not_exactly_one_is_none(nodes: Any) -> None:
     identity = _identity(status, "r")
     assert identity.authenticated
     assert identity.node == ""
+
+
+@pytest.mark.parametrize("audiences", [None, [], ["vault"], "remediator", {"remediator": 1}])
+def test_a_token_for_another_audience_does_not_authenticate(audiences: Any) -> None:
+    status = {"authenticated": True, "audiences": audiences, "user": {"username": "u"}}
+    assert not _identity(status, "remediator").authenticated
+    assert _identity({**status, "audiences": ["remediator"]}, "remediator").authenticated
