@@ -16,12 +16,12 @@ HARMLESS = ("path", "name", "audience")
 
 _KEY = re.compile(WORDS, re.IGNORECASE)
 _USERINFO = re.compile(r"://[^/\s@]{1,1000}@")
-_BEARER = re.compile(r"bearer[\s:=]+[^\s\"',;]+", re.IGNORECASE)
+_BEARER = re.compile(r"(?:bearer[\s:=]+)+[^\s\"',;]+", re.IGNORECASE)
 _JWT = re.compile(r"eyJ[\w.=+/-]{4,}")
 # `token=abc`, `"password": "a b"`, `Authorization: Basic abc`, also inside escaped JSON
 _ASSIGNED = re.compile(
-    rf"(?P<key>{WORDS}[\w-]{{0,40}})(?P<sign>[\\\"']{{0,4}}\s{{0,3}}[:=]\s{{0,3}})"
-    r"(?:(?:bearer|basic)\s+)?"
+    rf"(?P<head>(?:{WORDS}[\w-]{{0,40}}[\\\"']{{0,4}}\s{{0,3}}[:=]\s{{0,3}})+)"
+    r"(?:(?:bearer|basic)\s+)*"
     r"(?:b?\\*\"[^\"]*(?:\"|$)|b?\\*'[^']*(?:'|$)|[^\s,;&)}\]]+)",
     re.IGNORECASE,
 )
@@ -34,11 +34,11 @@ def secret_key(key: str) -> bool:
 
 def redact(text: str) -> str:
     """`text` without tokens, passwords and credentials in URLs, shortened in the middle when very long."""
-    text = text[: 8 * LONGEST]
+    # URLs first: an account called `jwt` would pass for the key of an assignment
+    text = _USERINFO.sub(f"://{HIDDEN}@", text[: 8 * LONGEST])
     text = _ASSIGNED.sub(_hide_value, text)
     text = _BEARER.sub(f"Bearer {HIDDEN}", text)
-    text = _JWT.sub(HIDDEN, text)
-    return _shorten(_USERINFO.sub(f"://{HIDDEN}@", text))
+    return _shorten(_JWT.sub(HIDDEN, text))
 
 
 def clean(value: Any, depth: int = 0) -> Any:
@@ -57,9 +57,8 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 
 def _hide_value(found: re.Match[str]) -> str:
-    if found["key"].lower().endswith(HARMLESS):
-        return found[0]
-    return f"{found['key']}{found['sign']}{HIDDEN}"
+    key = found["head"].rstrip(" \t\r\n:=\\\"'").lower()
+    return found[0] if key.endswith(HARMLESS) else f"{found['head']}{HIDDEN}"
 
 
 def _under(key: object, value: Any, depth: int) -> Any:
