@@ -71,7 +71,7 @@ class Operator:
                 self.rush(time.time() + self._options.react)
             try:
                 self.turn(time.time())
-            except (KubeError, SlurmError) as error:
+            except KubeError as error:
                 log.warning("pass failed: %s", error)
                 self._pass_at = self._look_at = self._token_at = self._back_off(time.time())
 
@@ -137,7 +137,10 @@ class Operator:
 
     def _look(self, now: float) -> None:
         """Notes starts and ends of work, so that they show on the pods after their lag."""
-        records = {name: node for rest in self._clients.values() for name, node in rest.nodes().items()}
+        try:
+            records = {name: node for rest in self._clients.values() for name, node in rest.nodes().items()}
+        except SlurmError:
+            return  # the next pass says so in an Event
         for name, shown in self._shown.items():
             if record := records.get(name):
                 self._lag.observe(name, plan.is_busy(record), shown, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,5 @@ class MemorySlurm(SlurmRest):
         if self.refuse:
             raise SlurmError("POST /node/worker-0: HTTP 422 Invalid node state")
         self.updates.append(change)
+        if change.comment is not None:
+            self.records[change.node] = replace(self.records[change.node], comment=change.comment)

@@ -127,3 +127,14 @@ def test_without_a_restapi_there_is_no_client() -> None:
     kube = MemoryKube([], [])
     kube.lists = {**kube.lists, f"{CUSTOM}/namespaces/slurm/restapis": []}
     assert Operator(kube, Doorbell(kube), parse([]))._client("slurm", CONTROLLER) is None
+
+
+def test_slurm_away_is_told_in_an_event_also_when_a_look_finds_out_first() -> None:
+    w = world("--slurm-poll", "1")
+    w.operator.turn(NOW)
+    w.slurm.away = True
+    w.operator.turn(NOW + 2)
+    assert w.kube.events() == []
+    w.operator.rush(NOW + 3)
+    w.operator.turn(NOW + 3)
+    assert w.kube.events() == ["SyncFailed"]
