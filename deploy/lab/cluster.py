@@ -20,11 +20,19 @@ CRDS_VARIABLE = "LAB_SLURM_OPERATOR_CRDS"
 
 
 def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) -> None:
-    """Apply everything in the order of need, once the API server answers."""
-    _apply(layout, entry, _yaml(_LAB / "manifests"), stdin=slurm.manifests(layout))
-    _apply_slinky(layout, entry, control)
-    if service and has_service():
-        _apply(layout, entry, _yaml(_SERVICE))
+    """Apply everything in the order of need, once the API server answers: what others are kinds of or lie in,
+    then the rest. LAB_SLURM_OPERATOR puts a real operator in the stand-in's place.
+    """
+    operator = os.environ.get(OPERATOR_VARIABLE)
+    slinky = _yaml(_LAB / "slinky")
+    definitions = _foreign_definitions() if operator else [file for file in slinky if "crd" in file.name]
+    _apply(layout, entry, [*_yaml(_LAB / "manifests"), *definitions], stdin=slurm.manifests(layout))
+    _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(definitions)])
+    unwanted = ("crd", "operator") if operator else ("crd",)
+    rest = [file for file in slinky if not any(word in file.name for word in unwanted)]
+    if operator:
+        control.start(_real_operator(layout, operator))
+    _apply(layout, entry, [*rest, *(_yaml(_SERVICE) if service else [])])
 
 
 def has_service() -> bool:
@@ -32,25 +40,10 @@ def has_service() -> bool:
     return bool(_yaml(_SERVICE))
 
 
-def _apply_slinky(layout: Layout, entry: Entry, control: Control) -> None:
-    """The stand-in, or a real operator when the two variables name one."""
-    operator = os.environ.get(OPERATOR_VARIABLE)
-    folder = _LAB / "slinky"
-    definitions = _foreign_definitions() if operator else [f for f in _yaml(folder) if "crd" in f.name]
-    _apply(layout, entry, definitions)
-    if definitions:
-        names = [str(file) for file in definitions]
-        _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(names)])
-    rest = [file for file in _yaml(folder) if "crd" not in file.name]
-    if operator:
-        rest = [file for file in rest if "operator" not in file.name]
-        control.start(_real_operator(layout, operator))
-    _apply(layout, entry, rest)
-
-
 def _foreign_definitions() -> list[Path]:
     """The real operator's CRDs; LabError when the variable does not name any."""
-    found = _yaml(Path(os.environ.get(CRDS_VARIABLE, "")))
+    named = os.environ.get(CRDS_VARIABLE)
+    found = _yaml(Path(named)) if named else []
     if not found:
         raise LabError(f"{OPERATOR_VARIABLE} is set: set {CRDS_VARIABLE} to the folder of its CRDs, too")
     return found
@@ -65,17 +58,15 @@ def _yaml(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(path.glob("*.yaml")) if path.is_dir() else []
 
 
-def _files(names: Iterable[str]) -> list[str]:
-    return [word for name in names for word in ("-f", name)]
+def _files(files: Iterable[Path]) -> list[str]:
+    return [word for file in files for word in ("-f", str(file))]
 
 
 def _apply(layout: Layout, entry: Entry, files: Sequence[Path], stdin: Sequence[object] = ()) -> None:
     """Server-side, so that large definitions fit; the objects of `stdin` come first."""
-    if not files and not stdin:
-        return
-    names = (["-"] if stdin else []) + [str(file) for file in files]
     text = "\n---\n".join(json.dumps(item) for item in stdin)
-    arguments = ["apply", "--server-side", "--force-conflicts", *_files(names)]
+    first = ["-f", "-"] if stdin else []
+    arguments = ["apply", "--server-side", "--force-conflicts", *first, *_files(files)]
     _kubectl(layout, entry, arguments, text if stdin else None)
 
 

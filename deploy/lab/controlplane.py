@@ -91,6 +91,8 @@ def controllers(layout: Layout) -> Part:
         f"--root-ca-file={pki}/ca.crt",
         f"--service-account-private-key-file={pki}/sa.key",
         "--use-service-account-credentials",
+        "--kube-api-qps=200",  # it asks for a token for each of its controllers first
+        "--kube-api-burst=400",
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
         "--secure-port=10257",
