@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remediator.errors import GiveUp
 from remediator.guard import Guard
-from slurm_bridge.model import SlurmJob, SlurmNode
+from slurm_bridge.model import SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.port import SlurmPort
 
 
@@ -29,6 +29,10 @@ class Scheduler:
     def jobs(self) -> tuple[SlurmJob, ...]:
         """All jobs slurmctld remembers."""
         return self._port.jobs(deadline=self._guard.call("read jobs"))
+
+    def config(self) -> SlurmConfig:
+        """Slurm's settings, and when slurmctld started."""
+        return self._port.config(deadline=self._guard.call("read Slurm's settings"))
 
     def drain(self, name: str, reason: str) -> None:
         """Set DRAIN and reason on one literal node."""

@@ -30,6 +30,11 @@ class Incident(Ours):
     closed_at: float | None = None
 
     @property
+    def reason_prefix(self) -> str:
+        """How every reason of this incident begins; nobody else's does."""
+        return f"remediator: {self.id} "
+
+    @property
     def drain_reason(self) -> str:
         """The reason written into Slurm and, as text, on the Kubernetes node."""
-        return f"remediator: {self.id} {self.cause}"[:200]
+        return f"{self.reason_prefix}{self.cause}"[:200]

@@ -32,6 +32,7 @@ from remediator.run.inbox import Inbox
 from remediator.run.leader import Leader, lock_file
 from remediator.run.loop import CoreLoop
 from remediator.run.mirror import Mirror
+from remediator.run.slurm_poll import SlurmPoll
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
 from remediator.settings import Settings
@@ -82,6 +83,11 @@ class Controller:
         self.holder = socket.gethostname()
         epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
         self.guard = Guard(epoch, self.clock, self.leader.current)
+        token = FileToken(settings.slurm.token_path)
+        self.slurm = RestSlurm(settings.slurm.url, settings.slurm.user, token, self.clock)
+        self.poll = SlurmPoll(
+            self.slurm, self.clock, self.inbox.nudge, settings.slurm.poll_busy_s, settings.slurm.poll_idle_s
+        )
         self.workers = self._workers()
         self.loop = self._loop()
         self.intake = Intake(self.store, self._committed, self.clock)
@@ -92,10 +98,12 @@ class Controller:
         """Start every loop; the HTTP door opens last."""
         self.metrics.leadership(leading=True, epoch=self.guard.epoch)
         self.caches.report(self.health, self.metrics)
+        self.metrics.watch_age("slurm", self.poll.age)
         self._thread("lease", self.leader.run)
         self.caches.start()
         self.intake.start()
         self._thread("mirror", self.mirror.run)
+        self._thread("slurm-poll", self.poll.run)
         port = self.server.start()
         log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
 
@@ -105,15 +113,14 @@ class Controller:
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()
+        self.poll.stop()
         self.caches.stop()
         self.leader.stop()
         self.store.close()
         log.info("controller stopped", epoch=self.guard.epoch)
 
     def _workers(self) -> Workers:
-        settings = self.settings.slurm
-        slurm = RestSlurm(settings.url, settings.user, FileToken(settings.token_path), self.clock)
-        scheduler = Scheduler(slurm, self.guard)
+        scheduler = Scheduler(self.slurm, self.guard)
         nodes = Nodes(KubeCluster(self.session, self.clock), self.guard)
 
         def context_of(call: Call, now: float) -> Context:
@@ -135,7 +142,7 @@ class Controller:
         triage = Triage(inventory, self.policy, self.settings.budgets, engine, journal)
         core = Core(self.store, engine, triage, journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
-        return CoreLoop(core, self.inbox, self.clock, self.workers.submit, beat, self.metrics)
+        return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
 
     def _app(self) -> FastAPI:
         http = self.settings.http

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remediator.model.view import SlurmView
 from remediator.run.triage import Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
@@ -13,6 +14,7 @@ from remediator.workflow.engine import Answer, Call, Engine, Place
 from remediator.workflow.journal import Journal
 
 RECONSIDER_S = 5.0
+NOTHING_SEEN = SlurmView()
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Turn:
     wake_at: float
     sentences: tuple[str, ...]
     open_incidents: int
+    treated: frozenset[str]
     records: int
 
 
@@ -36,7 +39,7 @@ class Core:
         self._journal = journal
         self._in_flight: set[Place] = set()
 
-    def turn(self, now: float, answers: Sequence[Answer] = ()) -> Turn:
+    def turn(self, now: float, answers: Sequence[Answer] = (), view: SlurmView = NOTHING_SEEN) -> Turn:
         """One pass. Raises Retry when the store does not take it (give the same answers again), Fenced when
         leadership moved on.
         """
@@ -46,9 +49,10 @@ class Core:
             for answer in answers:
                 self._engine.apply(connection, answer, now)
             sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
+            treated = self._engine.treated(connection, view, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
         records, self._journal.records = self._journal.records, 0
-        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, records)
+        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, treated, records)

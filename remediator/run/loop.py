@@ -10,6 +10,7 @@ from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
 from remediator.run.core import Core, Turn
 from remediator.run.inbox import Inbox
+from remediator.run.slurm_poll import SlurmPoll
 from remediator.workflow.engine import Answer, Call
 from remediator.workflow.journal import NAMES
 
@@ -24,6 +25,7 @@ class CoreLoop:
         self,
         core: Core,
         inbox: Inbox,
+        poll: SlurmPoll,
         clock: Clock,
         submit: Callable[[Call], None],
         beat: Callable[[], None],
@@ -31,6 +33,7 @@ class CoreLoop:
     ) -> None:
         self._core = core
         self._inbox = inbox
+        self._poll = poll
         self._clock = clock
         self._submit = submit
         self._beat = beat
@@ -49,13 +52,14 @@ class CoreLoop:
         while not self._stopping:
             answers += self._inbox.gather(pause)
             try:
-                turn = self._core.turn(self._clock.now(), answers)
+                turn = self._core.turn(self._clock.now(), answers, self._poll.view())
             except Retry as error:
                 log.warning("the store does not take a turn", problem=str(error))
                 pause = STORE_PAUSE_S
                 continue
             self._tell(answers, turn)
             answers = []
+            self._poll.watch(turn.treated)
             for call in turn.calls:
                 self._submit(call)
             pause = max(0.0, turn.wake_at - self._clock.now())

@@ -9,8 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
+from remediator.store import incidents
 from remediator.store.schema import incident, job_run, step, watched_run
 
 
@@ -40,6 +42,17 @@ def unfinished(connection: sa.Connection) -> list[StepRow]:
         .order_by(step.c.incident, step.c.ordinal, step.c.subject)
     )
     return [_row(row) for row in connection.execute(query)]
+
+
+def done_of_open(connection: sa.Connection, name: str) -> list[tuple[Incident, StepRow]]:
+    """Finished steps of one name, of incidents that are not closed, with their incident."""
+    query = (
+        sa.select(step)
+        .join(incident, incident.c.id == step.c.incident)
+        .where(incident.c.state != "closed", step.c.name == name, step.c.state == "done")
+    )
+    rows = [_row(row) for row in connection.execute(query)]
+    return [(found, row) for row in rows if (found := incidents.get(connection, row.incident)) is not None]
 
 
 def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:

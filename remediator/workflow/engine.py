@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
+from remediator.model.view import SlurmView
 from remediator.store import incidents, steps
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows, main_rows, ready
@@ -44,6 +45,13 @@ class Answer:
     outcome: Outcome | None
 
 
+def _lost(view: SlurmView, name: str, incident: Incident, row: StepRow) -> bool:
+    seen = view.nodes.get(name)
+    if seen is None or seen.read_at <= (row.ended_at or 0.0):
+        return False
+    return not (seen.drain and seen.reason.startswith(incident.reason_prefix))
+
+
 def place_of(row: StepRow) -> Place:
     """A step's identity."""
     return (row.incident, row.name, row.subject)
@@ -71,6 +79,17 @@ class Engine:
         if isinstance(answer.outcome, Wait | Done) and "runs" in answer.outcome.facts:
             self._add_runs(connection, incident, answer.outcome.facts["runs"], now)
         self._move_incident(connection, incident, after, now)
+
+    def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
+        """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
+        names: set[str] = set()
+        for incident, row in steps.done_of_open(connection, "drain-slurm"):
+            names.update(incident.slurm_nodes)
+            if any(_lost(view, name, incident, row) for name in incident.slurm_nodes):
+                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+                why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
+                self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
+        return frozenset(names)
 
     def calls(
         self, connection: sa.Connection, in_flight: frozenset[Place], now: float

@@ -19,13 +19,13 @@ SYSTEM_PREFIXES = (
 
 def is_our_drain(node: SlurmNode, incident: Incident) -> bool:
     """DRAIN is set and the reason names this incident."""
-    return node.is_drain and node.reason.startswith(f"remediator: {incident.id} ")
+    return node.is_drain and node.reason.startswith(incident.reason_prefix)
 
 
 def check_owner(node: SlurmNode, incident: Incident) -> None:
     """Blocked when the reason is a person's or another tool's; their text and state stay."""
     reason = node.reason
-    if not reason or reason.startswith((f"remediator: {incident.id} ", *SYSTEM_PREFIXES)):
+    if not reason or reason.startswith((incident.reason_prefix, *SYSTEM_PREFIXES)):
         return
     if reason.startswith("remediator: ") and not node.is_drain:
         return

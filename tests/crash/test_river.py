@@ -201,6 +201,25 @@ def test_a_resumed_node_is_left_alone_and_its_job_not_requeued(river: River) -> 
     assert [incident.state for incident in river.all_incidents()] == ["held"]
 
 
+def test_a_drain_slurmctld_forgot_is_asserted_again(river: River) -> None:
+    job = river.submit_job(save=5.0)
+    river.xid("gpu-0")
+    while not river.slurm.count("drain", "w-gpu-0"):
+        river.turn()
+    for _ in range(3):
+        river.turn()
+    river.clock.advance(1.0)
+    forgotten = river.slurm.node("w-gpu-0", deadline=5.0)
+    assert forgotten is not None
+    river.slurm.kill_ctld()
+    river.slurm.mark("w-gpu-0", flags=forgotten.flags - {"DRAIN"})
+    river.run()
+    assert river.slurm.count("drain", "w-gpu-0") == 2
+    assert (river.job(job).state, river.job(job).restart_count) == ("RUNNING", 1)
+    assert "w-gpu-0" not in river.job(job).nodes
+    assert chain_is_whole(river)
+
+
 def test_two_incidents_on_one_job_requeue_it_once(river: River) -> None:
     job = river.submit_job()
     river.xid("gpu-0")

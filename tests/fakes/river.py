@@ -6,15 +6,18 @@ A crash throws away everything but the store and the servers, as a SIGKILL does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.clock import ManualClock
+from remediator.errors import RemediatorError
 from remediator.guard import open_guard
 from remediator.model.incident import Incident
 from remediator.model.signal import Signal
+from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
 from remediator.run.core import Core
 from remediator.run.inventory import CachedInventory
@@ -72,6 +75,8 @@ class River:
         triage = Triage(self.inventory(), rules.load(), self.budgets, engine, journal)
         self.core = Core(self.store, engine, triage, journal)
         self.answers = []
+        self.treated: frozenset[str] = frozenset()
+        self.view = SlurmView()
         guard = open_guard(self.clock)
         self.scheduler, self.nodes = Scheduler(self.slurm, guard), Nodes(self.kube, guard)
 
@@ -117,10 +122,22 @@ class River:
 
     def turn(self) -> list[Call]:
         """One turn of the core and all the calls it hands out; then 0.1 s pass."""
-        turn = self.core.turn(self.clock.now(), self.answers)
+        with suppress(RemediatorError):
+            self.look()
+        turn = self.core.turn(self.clock.now(), self.answers, self.view)
+        self.treated = turn.treated
         self.answers = [self._work(call) for call in turn.calls]
         self.clock.advance(0.1)
         return list(turn.calls)
+
+    def look(self) -> None:
+        """The Slurm poll: what is seen of the nodes under treatment."""
+        seen = {}
+        for name in self.treated:
+            node = self.slurm.node(name, deadline=5.0)
+            if node is not None:
+                seen[name] = Drained(node.is_drain, node.reason, self.clock.now())
+        self.view = SlurmView(seen)
 
     def _work(self, call: Call) -> Answer:
         context = Context(

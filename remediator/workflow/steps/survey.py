@@ -28,7 +28,15 @@ class Survey(Step):
         if fresh:
             facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
             return Wait(f"{len(fresh)} job runs found on {', '.join(sorted(names))}", after=0.0, facts=facts)
-        return Done(f"{len(context.known_runs)} job runs are to be moved")
+        return self._complete(context)
+
+    def _complete(self, context: Context) -> Done:
+        runs = len(context.known_runs)
+        if not runs:
+            return Done("no job runs there")
+        grace = context.slurm.config().kill_wait
+        given = f"{grace} s" if grace is not None else "an unknown time"
+        return Done(f"{runs} job runs are to be moved; Slurm gives each {given} to save", {"grace_s": grace})
 
     def _refuse_contradiction(self, context: Context) -> None:
         for name in context.incident.slurm_nodes:

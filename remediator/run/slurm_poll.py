@@ -1,0 +1,86 @@
+"""The Slurm poll: looks at the nodes under treatment, so that a DRAIN that vanished is noticed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from remediator.clock import Clock
+from remediator.errors import RemediatorError
+from remediator.model.view import Drained, SlurmView
+from remediator.observe.logs import logger
+from slurm_bridge.port import SlurmPort
+
+DEADLINE_S = 5.0
+log = logger(stage="slurm-poll")
+
+
+class SlurmPoll:
+    """Reads `watch`ed nodes every `busy_s` seconds, else only asks every `idle_s` whether Slurm answers.
+
+    A node that cannot be read keeps what was known of it; `changed` is called when anything changed.
+    """
+
+    def __init__(
+        self, port: SlurmPort, clock: Clock, changed: Callable[[], None], busy_s: float, idle_s: float
+    ) -> None:
+        self._port = port
+        self._clock = clock
+        self._changed = changed
+        self._busy_s = busy_s
+        self._idle_s = idle_s
+        self._names: frozenset[str] = frozenset()
+        self._view = SlurmView()
+        self._answered = float("-inf")
+        self._wake = threading.Event()
+        self._stopping = False
+
+    def watch(self, names: frozenset[str]) -> None:
+        """Which Slurm nodes are of interest from now on."""
+        if names != self._names:
+            self._names = names
+            self._wake.set()
+
+    def view(self) -> SlurmView:
+        """The last view."""
+        return self._view
+
+    def age(self) -> float:
+        """Seconds since Slurm last answered; infinite before it ever did."""
+        return self._clock.steady() - self._answered
+
+    def run(self) -> None:
+        """Poll until stopped."""
+        while not self._stopping:
+            self.poll()
+            self._wake.wait(self._busy_s if self._names else self._idle_s)
+            self._wake.clear()
+
+    def stop(self) -> None:
+        """End the loop."""
+        self._stopping = True
+        self._wake.set()
+
+    def poll(self) -> None:
+        """One look."""
+        names = self._names
+        try:
+            if not names:
+                self._port.ping(deadline=DEADLINE_S)
+            found = {name: self._look(name) for name in sorted(names)}
+        except RemediatorError as error:
+            log.warning("Slurm does not answer", problem=str(error))
+            return
+        self._answered = self._clock.steady()
+        before, self._view = self._view, SlurmView(found)
+        if _facts(before) != _facts(self._view):
+            self._changed()
+
+    def _look(self, name: str) -> Drained:
+        node = self._port.node(name, deadline=DEADLINE_S)
+        drain, reason = (node.is_drain, node.reason) if node else (False, "")
+        return Drained(drain, reason, self._clock.now())
+
+
+def _facts(view: SlurmView) -> dict[str, tuple[bool, str]]:
+    return {name: (node.drain, node.reason) for name, node in view.nodes.items()}
