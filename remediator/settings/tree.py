@@ -70,13 +70,10 @@ class Slurm(Section):
     """File that holds the Slurm JWT; read again whenever it changes."""
 
     poll_busy_s: float = Field(default=2.0, ge=0.5, le=60)
-    """Seconds between looks at Slurm's nodes and jobs while an incident is open."""
+    """Seconds between looks at the Slurm nodes under treatment, to see that their DRAIN still stands."""
 
     poll_idle_s: float = Field(default=30.0, ge=1, le=600)
-    """Seconds between looks at Slurm's nodes and jobs otherwise."""
-
-    grace_cap_s: int = Field(default=120, ge=1, le=120)
-    """Longest time a job gets to save after SIGTERM, in seconds; Slurm's KillWait may shorten it."""
+    """Seconds between asking whether Slurm answers while no node is under treatment."""
 
 
 class Kubernetes(Section):
@@ -124,14 +121,8 @@ class Budgets(Section):
     enabled: bool = True
     """false lifts every budget; for benchmarks and laboratories only."""
 
-    drain_t0: Share = Share(at_least=2, percent=10)
-    """Nodes drained at once for physical, final faults (T0)."""
-
-    concurrent: Share = Share(at_least=1, percent=2)
-    """Nodes at once whose jobs are released, whose pods are evicted, or which are replaced."""
-
-    release_per_hour: int = Field(default=10, ge=0, le=100_000)
-    """Nodes whose jobs may be released within an hour; 0 sets no limit."""
+    concurrent: Share = Share(at_least=2, percent=2)
+    """Nodes treated at once: drained, fenced, their jobs released."""
 
 
 class Leadership(Section):
@@ -187,9 +178,6 @@ class Settings(Section):
 
     leadership: Leadership = Leadership()
     """Which replica decides."""
-
-    no_replace_label: LabelKey = "remediator.dev/no-replace"
-    """Label on a pod or node that forbids cordon, eviction, detach and replacement."""
 
     log: Log = Log()
     """What is logged."""

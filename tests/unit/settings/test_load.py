@@ -38,8 +38,8 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         ["s.yaml:6: pools.gpu.node_selector.nvidia.com/gpu.present", 'put it in quotes: "true"'],
     ),
     "a number out of range": (
-        GOOD.replace("slurm:\n", "slurm:\n  grace_cap_s: 500\n"),
-        ["s.yaml:3: slurm.grace_cap_s: should be less than or equal to 120, found 500"],
+        GOOD.replace("slurm:\n", "slurm:\n  poll_busy_s: 500\n"),
+        ["s.yaml:3: slurm.poll_busy_s: should be less than or equal to 60, found 500"],
     ),
     "a number that is not one": (GOOD + "leadership: {lease_s: .nan}\n", ["leadership.lease_s", "finite"]),
     "a missing field": (
@@ -122,10 +122,9 @@ def test_broken_file_names_place_path_problem_and_next_step(case: str, tmp_path:
 
 def test_good_file_gives_defaults_for_all_that_is_left_out(tmp_path: Path) -> None:
     settings = load(write(tmp_path, GOOD), {})
-    assert settings.slurm.grace_cap_s == 120
+    assert settings.slurm.poll_busy_s == 2
     assert settings.pools["gpu"].stage == "full"
     assert (settings.leadership.lease_s, settings.leadership.renew_s) == (10, 2)
-    assert settings.no_replace_label == "remediator.dev/no-replace"
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
@@ -164,14 +163,12 @@ def test_environment_overrides_the_file_at_any_depth(tmp_path: Path) -> None:
         "REMEDIATOR_POOLS__GPU__STAGE": "observe",
         "REMEDIATOR_POOLS__GPU__NODE_SELECTOR": '{a/b: "c"}',
         "REMEDIATOR_BUDGETS__ENABLED": "false",
-        "REMEDIATOR_NO_REPLACE_LABEL": "example.org/keep",
     }
     settings = load(write(tmp_path, GOOD), environ)
     assert settings.http.port == 9000
     assert settings.pools["gpu"].stage == "observe"
     assert settings.pools["gpu"].node_selector == {"a/b": "c"}
     assert not settings.budgets.enabled
-    assert settings.no_replace_label == "example.org/keep"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +217,7 @@ def test_variables_that_kubernetes_makes_for_a_service_set_nothing() -> None:
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:
     settings = load(write(tmp_path, GOOD), {})
     with pytest.raises(ValidationError):
-        settings.slurm.grace_cap_s = 5
+        settings.slurm.poll_busy_s = 5
 
 
 def test_example_is_a_valid_file_that_holds_every_setting(tmp_path: Path) -> None:
@@ -243,7 +240,7 @@ def documented(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, 
 
 def test_every_setting_is_documented_in_a_sentence() -> None:
     texts = dict(documented(Settings))
-    assert {"cluster", "pools.stage", "budgets.drain_t0.percent"} <= texts.keys()
+    assert {"cluster", "pools.stage", "budgets.concurrent.percent"} <= texts.keys()
     assert [name for name, text in texts.items() if not (text or "").endswith(".")] == []
 
 
