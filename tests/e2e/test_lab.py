@@ -305,7 +305,7 @@ def second() -> Iterator[Lab]:
     """A lab of its own, without the service; gone at the end whatever happens."""
     found = Lab(f"second-{os.getpid()}")
     yield found
-    found.down()
+    found.down(keep_logs=False)  # a log left by one test would look like progress to the next
 
 
 def test_two_labs_run_side_by_side_and_one_leaves_nothing(lab: Lab, second: Lab) -> None:
