@@ -23,7 +23,7 @@ from deploy.lab.phases import Phases, Silent, Watcher
 from deploy.lab.spec import CONTROL_PLANE, SLURMRESTD_PORT, node
 from deploy.lab.start import Options, Start
 from deploy.lab.stop import sweep
-from deploy.setup import images
+from deploy.setup import parts
 
 SERVICE_EXEC = ("-n", "slurm", "exec", "deploy/remediator", "--", "remediator")
 Completed = subprocess.CompletedProcess[str]
@@ -55,7 +55,7 @@ class Lab:
             if self.is_up:
                 raise LabError(f"lab {self.name} is already up")
             with phases.phase("parts"):
-                golden = images.golden()
+                golden = parts.golden()
             with phases.phase("leftovers"):
                 sweep(self.layout, keep_logs=False)
                 check_inotify()

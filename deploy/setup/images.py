@@ -7,7 +7,6 @@ of the present working tree, which takes about a second.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -227,12 +226,3 @@ def _drop_old_golden(folder: Path) -> None:
     stores = [path for path in folder.iterdir() if path.is_dir() and "." not in path.name]
     for path in sorted(stores, key=lambda p: p.stat().st_mtime, reverse=True)[KEEP_GOLDEN - 1 :]:
         remove_tree(path)
-
-
-def golden() -> Path:
-    """The containerd store for the present working tree, built when it is not there yet."""
-    from deploy.setup.parts import ensure  # noqa: PLC0415 (parts lists this module's parts)
-
-    path = ensure("golden")["golden"]
-    os.utime(path)  # in use: the last to be dropped
-    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -56,6 +57,13 @@ def ensure(*names: str) -> dict[str, Path]:
     if not all(is_current(part) for part in wanted):
         _build(wanted)
     return {part.name: part.path for part in wanted}
+
+
+def golden() -> Path:
+    """The containerd store for the present working tree, built when it is not there yet."""
+    path = ensure("golden")["golden"]
+    os.utime(path)  # in use: the last to be dropped
+    return path
 
 
 def _build(wanted: list[Part]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from remediator.agent.inotify import Watch
 from remediator.agent.records import Item, Restarted, microseconds
 from remediator.agent.records import sequence as number_of
-from remediator.agent.sources import Lines, Sequence
 from remediator.agent.state import Cursor
+from remediator.agent.stream import Lines, Sequence
 
 _CHUNK = 64 * 1024
 

@@ -9,8 +9,8 @@ import subprocess
 from typing import Any
 
 from remediator.agent.records import Gap, Item, Record
-from remediator.agent.sources import Lines
 from remediator.agent.state import Cursor
+from remediator.agent.stream import Lines
 
 _COMMAND = (
     "journalctl", "--dmesg", "--follow", "--no-tail", "--quiet", "--output=json",

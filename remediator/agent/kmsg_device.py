@@ -7,8 +7,8 @@ from pathlib import Path
 
 from remediator.agent.records import Item
 from remediator.agent.records import sequence as number_of
-from remediator.agent.sources import Sequence
 from remediator.agent.state import Cursor
+from remediator.agent.stream import Sequence
 
 # A smaller buffer makes the kernel refuse long records with EINVAL.
 _RECORD = 8192
