@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from remediator.clock import Clock
 from remediator.errors import RemediatorError, Retry
 from remediator.model.signal import Signal
+from remediator.observe.logs import logger
 from remediator.store.engine import Store
 from remediator.store.signals import insert_new
 
 MAX_ROWS = 500
 MAX_WAITING = 20_000
 STALL_S = 10.0
+log = logger(stage="intake")
 
 
 @dataclass
@@ -87,14 +89,21 @@ class Intake:
     def _commit(self, batch: list[_Ticket]) -> None:
         rows = [signal for ticket in batch for signal in ticket.signals]
         began = self._clock.steady()
+        error = self._store_all(rows)
+        for ticket in batch:
+            ticket.error = error
+            ticket.done.set()
+        if error is None:
+            self._committed(len(rows), self._clock.steady() - began)
+
+    def _store_all(self, rows: list[Signal]) -> RemediatorError | None:
         try:
             with self._store.write() as connection:
                 insert_new(connection, rows)
         except RemediatorError as error:
-            for ticket in batch:
-                ticket.error = error
-                ticket.done.set()
-            return
-        for ticket in batch:
-            ticket.done.set()
-        self._committed(len(rows), self._clock.steady() - began)
+            return error
+        # the thread's boundary: were it to die, every sender would wait in vain from then on
+        except Exception as error:
+            log.exception("signals not stored", rows=len(rows))
+            return Retry(f"the store failed: {type(error).__name__}", after=1.0)
+        return None
