@@ -15,6 +15,7 @@ from remediator.actuators.cluster import KubeCluster
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.clock import SystemClock
+from remediator.errors import Fenced
 from remediator.guard import Guard
 from remediator.kube.credentials import loader
 from remediator.kube.lease import LeaseMirror
@@ -62,7 +63,10 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: controller.loop.stop())
     controller.start()
-    controller.loop.run()
+    try:
+        controller.loop.run()
+    except Fenced as error:
+        _die(str(error))
     controller.stop()
 
 

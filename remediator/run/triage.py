@@ -6,18 +6,22 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from remediator.errors import Retry
 from remediator.incidents.correlate import boot_of
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
+from remediator.observe.logs import logger
 from remediator.policy.decide import Situation, decide
 from remediator.policy.rules import Rules
 from remediator.settings import Budgets
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
+
+log = logger(stage="triage")
 
 
 class Inventory(Protocol):
@@ -43,16 +47,17 @@ class Triage:
         """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits."""
         sentences = []
         for row_id, signal in signals.unhandled(connection):
-            machine = self._inventory.machine(signal.node)
-            if machine is not None:
-                boot = boot_of(signal, machine.boot_id, now)
-                if boot == "unsettled":
-                    continue
-                if boot == "older":
-                    text = f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded"
-                    sentences.append(self._settle(connection, row_id, now, text, None))
-                    continue
-            sentences.append(self._judge_one(connection, row_id, signal, machine, now))
+            try:
+                with connection.begin_nested():
+                    sentence = self._judge_one(connection, row_id, signal, now)
+            except Retry:
+                raise
+            except Exception as error:
+                log.exception("a signal could not be judged", dedupe=signal.dedupe)
+                text = f"internal error {type(error).__name__}: {signal.node} is left alone, see the log"
+                sentence = self._settle(connection, row_id, now, text, None)
+            if sentence is not None:
+                sentences.append(sentence)
         return sentences
 
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
@@ -71,9 +76,14 @@ class Triage:
                 sentences.append(decision.sentence)
         return sentences
 
-    def _judge_one(
-        self, connection: sa.Connection, row_id: int, signal: Signal, machine: Machine | None, now: float
-    ) -> str:
+    def _judge_one(self, connection: sa.Connection, row_id: int, signal: Signal, now: float) -> str | None:
+        machine = self._inventory.machine(signal.node)
+        boot = boot_of(signal, machine.boot_id, now) if machine else "present"
+        if boot == "unsettled":
+            return None
+        if boot == "older":
+            text = f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded"
+            return self._settle(connection, row_id, now, text, None)
         existing = incidents.open_for(connection, machine.key) if machine else None
         decision = decide(signal, machine, self._rules, self._situation(connection, machine))
         if existing is not None:

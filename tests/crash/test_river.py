@@ -9,6 +9,8 @@ import pytest
 
 from remediator.audit import chain
 from remediator.errors import Ambiguous
+from remediator.model.machine import Machine
+from remediator.run.inventory import CachedInventory
 from tests.fakes.river import Crash, River
 
 MUTATING = ("drain-slurm", "fence-node", "release-jobs", "start-jobs")
@@ -149,6 +151,24 @@ def test_an_unknown_node_is_recorded_and_nothing_is_written(river: River) -> Non
     assert river.slurm.writes == []
     assert river.kube.writes == []
     assert river.all_incidents() == []
+
+
+def test_one_signal_that_breaks_the_judge_does_not_stop_the_others(
+    river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = river.submit_job()
+    real = CachedInventory.machine
+
+    def machine(self: CachedInventory, name: str) -> Machine | None:
+        if name == "gpu-3":
+            raise KeyError(name)
+        return real(self, name)
+
+    monkeypatch.setattr(CachedInventory, "machine", machine)
+    river.xid("gpu-3")
+    river.xid("gpu-0")
+    river.run()
+    assert_moved_once(river, job)
 
 
 def test_evidence_of_an_older_boot_never_acts(river: River) -> None:
