@@ -188,22 +188,18 @@ class Group:
                 )
             time.sleep(0.02)
 
-    def remove(self, *, keep_top: bool = False, deadline: float = 5.0) -> None:
+    def remove(self, deadline: float = 5.0) -> None:
         """Remove the (empty) group and everything below it; a zombie may hold it for a moment."""
         end = time.monotonic() + deadline
-        while left := [f for f in self._all_folders(keep_top) if not _removed(f)]:
+        while left := [f for f in self._all_folders() if not _removed(f)]:
             if time.monotonic() > end:
                 raise LabError(f"control group {left[0]} is still in use: run `down` again")
             time.sleep(0.02)
 
-    def _all_folders(self, keep_top: bool) -> list[Path]:
+    def _all_folders(self) -> list[Path]:
         """Deepest first."""
-        found: list[Path] = []
-        for top in self.folders:
-            if top.is_dir():
-                below = sorted((Path(entry) for entry, _, _ in os.walk(top)), key=lambda p: -len(p.parts))
-                found += below[:-1] if keep_top else below
-        return found
+        found = [Path(entry) for top in self.folders for entry, _, _ in os.walk(top)]
+        return sorted(found, key=lambda folder: -len(folder.parts))
 
 
 def _hand_down(folder: Path) -> None:

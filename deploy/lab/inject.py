@@ -84,6 +84,10 @@ class Injector:
         else:
             found.power_off()
 
+    def new_boot(self, node_name: str) -> None:
+        """What a reboot changes for those who watch the node, in no time and with every pod left running."""
+        self._node(node_name).new_boot()
+
     def freeze(self, node_name: str, on: bool) -> None:
         """Every process of the node stands still, slurmd and the jobs too."""
         self._node(node_name).group.set_frozen(on)

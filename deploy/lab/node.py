@@ -72,9 +72,9 @@ class Node:
         """A new boot id, an empty kernel log, a first process and containerd."""
         if self.is_on:
             raise LabError(f"node {self.spec.name} is on already")
-        self._new_boot()
+        self.new_boot()
+        self.group.remove()  # each left-over group costs the kubelet 3 s before Ready
         self.group.create()
-        self.group.remove(keep_top=True)  # each left-over group costs the kubelet 3 s before Ready
         self._plug()
         self._lab.start(self._first_process())
         wait_until(lambda: self.is_on, 20, f"node {self.spec.name} does not boot: see {self._log('init')}")
@@ -100,7 +100,8 @@ class Node:
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not self.group.processes(), 15, f"node {self.spec.name} does not go off")
 
-    def _new_boot(self) -> None:
+    def new_boot(self) -> None:
+        """A new boot id, an empty kernel log, uptime 0. On a running node the kubelet reports a reboot, too."""
         self.folder.mkdir(exist_ok=True)
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "kmsg").write_text("")

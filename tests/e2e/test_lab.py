@@ -251,6 +251,14 @@ def test_silent_nodes_turn_unknown_and_come_back(lab: Lab) -> None:
     assert node_status(lab, "gpu-4")["status"]["nodeInfo"]["bootID"] != boot
 
 
+def test_a_new_boot_id_is_reported_without_a_power_cycle(lab: Lab) -> None:
+    lab.inject.xid("gpu-4", 31)
+    lab.inject.new_boot("gpu-4")
+    boot = (lab.node_dir("gpu-4") / "boot_id").read_text().strip()
+    assert lab.exec(["cat", "/var/lib/lab/kmsg"], node_name="gpu-4").stdout == ""
+    until(lambda: node_status(lab, "gpu-4")["status"]["nodeInfo"]["bootID"] == boot, 30, "the new boot id")
+
+
 def test_power_takes_a_frozen_node_too(lab: Lab) -> None:
     lab.inject.freeze("gpu-4", True)
     lab.inject.power("gpu-4", False)
