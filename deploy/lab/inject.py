@@ -85,8 +85,12 @@ class Injector:
             found.power_off()
 
     def new_boot(self, node_name: str) -> None:
-        """What a reboot changes for those who watch the node, in no time and with every pod left running."""
-        self._node(node_name).new_boot()
+        """What a reboot changes for those who watch the node; its pods run on. The agent sees it at
+        once; the kubelet reads its boot id when it starts, so it is restarted.
+        """
+        found = self._node(node_name)
+        found.new_boot()
+        found.control.signal("kubelet", signal.SIGKILL)
 
     def freeze(self, node_name: str, on: bool) -> None:
         """Every process of the node stands still, slurmd and the jobs too."""

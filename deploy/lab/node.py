@@ -101,7 +101,7 @@ class Node:
         wait_until(lambda: not self.group.processes(), 15, f"node {self.spec.name} does not go off")
 
     def new_boot(self) -> None:
-        """A new boot id, an empty kernel log, uptime 0. On a running node the kubelet reports a reboot, too."""
+        """A new boot id, an empty kernel log, uptime 0."""
         self.folder.mkdir(exist_ok=True)
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "kmsg").write_text("")
