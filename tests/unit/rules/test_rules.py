@@ -1,0 +1,43 @@
+"""The alert rules, judged by the real promtool."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.setup.parts import ensure
+
+RULES = Path(__file__).parents[3] / "deploy" / "rules"
+RUNBOOKS = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return ensure("debs")["debs"] / "root/usr/bin/promtool"
+
+
+@pytest.mark.parametrize("file", sorted(RULES.glob("*.yaml")), ids=lambda file: str(file.name))
+def test_rules_are_valid(promtool: Path, file: Path) -> None:
+    done = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", sorted((RULES / "tests").glob("*.yaml")), ids=lambda file: str(file.name))
+def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, file: Path) -> None:
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_is_tested_and_has_its_place_in_the_runbook() -> None:
+    tested = "".join(file.read_text() for file in (RULES / "tests").glob("*.yaml"))
+    for file in RULES.glob("*.yaml"):
+        for group in yaml.safe_load(file.read_text())["groups"]:
+            for rule in group["rules"]:
+                page, _, anchor = rule["annotations"]["runbook"].partition("#")
+                headings = re.findall(r"^## (\w+)", (RUNBOOKS / page).read_text(), re.MULTILINE)
+                assert anchor in [heading.lower() for heading in headings]
+                assert f"alertname: {rule['alert']}\n" in tested
