@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from remediator.clock import Clock
-from remediator.errors import Fenced
+from remediator.errors import Fenced, Retry
 
 MARGIN_S = 2.0
+MIN_DEADLINE_S = 1.0
 MAX_DEADLINE_S = 5.0
 
 
@@ -32,14 +33,17 @@ class Guard:
         self._current = current
 
     def call(self, operation: str, deadline: float = MAX_DEADLINE_S) -> float:
-        """The deadline (seconds, at most 5) to use for `operation`, or Fenced."""
-        deadline = min(deadline, MAX_DEADLINE_S)
+        """The deadline (seconds, at most 5) for `operation`: it ends 2 s before the lease does.
+
+        Fenced once leadership moved on; Retry while the lease must be renewed first.
+        """
         lease = self._current()
         if lease is None or lease.epoch != self.epoch:
             raise Fenced(f"{operation}: leadership moved on", self.epoch)
-        if lease.until - self._clock.steady() < deadline + MARGIN_S:
-            raise Fenced(f"{operation}: the lease ends too soon", self.epoch)
-        return deadline
+        left = lease.until - self._clock.steady() - MARGIN_S
+        if left < MIN_DEADLINE_S:
+            raise Retry(f"{operation}: waits for the lease to be renewed", after=1.0)
+        return min(deadline, MAX_DEADLINE_S, left)
 
 
 def open_guard(clock: Clock) -> Guard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remediator.model.record import Entry
 from remediator.model.view import SlurmView
 from remediator.run.triage import Triage
 from remediator.store import incidents
@@ -26,7 +27,7 @@ class Turn:
     sentences: tuple[str, ...]
     open_incidents: int
     treated: frozenset[str]
-    records: int
+    entries: tuple[Entry, ...]
 
 
 class Core:
@@ -43,6 +44,7 @@ class Core:
         """One pass. Raises Retry when the store does not take it (give the same answers again), Fenced when
         leadership moved on.
         """
+        self._journal.take()  # what a failed turn wrote was rolled back
         flying = self._in_flight - {answer.call.place for answer in answers}
         with self._store.write() as connection:
             demand(connection, self._journal.epoch)
@@ -54,5 +56,4 @@ class Core:
             open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
-        records, self._journal.records = self._journal.records, 0
-        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, treated, records)
+        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, treated, self._journal.take())

@@ -13,7 +13,8 @@ class Inbox:
     """Many writers, one reader."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Answer | None] = queue.Queue()
+        # a SimpleQueue, because SIGTERM's handler nudges from within the core's own `gather`
+        self._queue: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
 
     def nudge(self) -> None:
         """Something was committed or changed: take a turn now."""

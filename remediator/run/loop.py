@@ -15,6 +15,7 @@ from remediator.workflow.engine import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
+LOUD = frozenset({"overdue", "incident-held", "condition-lost"})
 log = logger(stage="core")
 
 
@@ -65,12 +66,16 @@ class CoreLoop:
             pause = max(0.0, turn.wake_at - self._clock.now())
 
     def _tell(self, answers: list[Answer], turn: Turn) -> None:
-        """One sentence per decision in the log, and the numbers."""
+        """What was committed goes to the log, and the numbers move."""
         self._beat()
         for sentence in turn.sentences:
-            log.info("decided", sentence=sentence)
+            log.info("judged", sentence=sentence)
+        for entry in turn.entries:
+            write = log.warning if entry.action in LOUD else log.info
+            what = entry.outcome or entry.action
+            write(what, incident=entry.incident, step=entry.step, subject=entry.subject, why=entry.why)
         for answer in answers:
             if answer.outcome is not None:
                 self._metrics.step_attempted(answer.call.row.name, NAMES[type(answer.outcome)])
         self._metrics.incidents_open(turn.open_incidents)
-        self._metrics.audited(turn.records)
+        self._metrics.audited(len(turn.entries))

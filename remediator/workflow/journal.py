@@ -24,7 +24,12 @@ class Journal:
     def __init__(self, actor: str, epoch: int) -> None:
         self.actor = actor
         self.epoch = epoch
-        self.records = 0
+        self._fresh: list[Entry] = []
+
+    def take(self) -> tuple[Entry, ...]:
+        """The entries written since the last call; for the log, once they are committed."""
+        fresh, self._fresh = tuple(self._fresh), []
+        return fresh
 
     def intent(
         self, connection: sa.Connection, incident: Incident, row: StepRow, act: str, now: float
@@ -99,7 +104,7 @@ class Journal:
             attempt=row.attempt if row else 0,
         )
         chain.append(connection, entry)
-        self.records += 1
+        self._fresh.append(entry)
 
 
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
