@@ -1,0 +1,106 @@
+"""`python -m tests.bench [NAME...]`: run benchmarks and print each figure beside its floor."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from deploy.lab.api import Lab
+from deploy.lab.errors import LabError
+from deploy.setup.cache import cache_root
+from tests.bench import machine, memory, throughput
+from tests.bench.latency import LINE, PUSH, Latency
+from tests.bench.report import BASELINE, Result
+from tests.bench.site import Lost, Site
+
+NAMES = (LINE, PUSH, "intake", "memory")
+KILL_WAIT = 6
+SAMPLES, QUICK_SAMPLES = 100, 20
+ROUNDS, QUICK_ROUNDS = 9, 3
+INTAKE_S = 1.0
+WIDTH = 150
+"""Columns when the output is no terminal."""
+console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of: {', '.join(NAMES)}; none: all.")] = None,
+    quick: Annotated[bool, typer.Option(help="Fewer samples.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write everything, samples too, to this file.")] = None,
+    lab: Annotated[
+        str, typer.Option(help="The lab to use; it is brought up and down when it is not up.")
+    ] = "bench",
+    save_baseline: Annotated[bool, typer.Option(help="Make this run the one to compare with.")] = False,
+) -> None:
+    """Measure the river: every figure beside its floor from the same run."""
+    wanted = names or list(NAMES)
+    unknown = sorted(set(wanted) - set(NAMES))
+    if unknown:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    result = Result(machine.describe(cache_root()) | {"load_before": machine.load()})
+    with console.status("starting") as status:
+        _run(result, wanted, quick=quick, lab=Lab(lab), status=status)
+    result.machine["load_after"] = machine.load()
+    result.show(console)
+    if json is not None:
+        result.save(json, samples=True)
+    if save_baseline:
+        result.save(BASELINE, samples=False)
+
+
+def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: Status) -> None:
+    if "intake" in wanted:
+        rounds = QUICK_ROUNDS if quick else ROUNDS
+        result.figures += throughput.intake(rounds, INTAKE_S, cache_root(), status.update)
+        result.figures += throughput.decision(rounds, cache_root(), status.update)
+    kinds = tuple(kind for kind in (LINE, PUSH) if kind in wanted)
+    if kinds or "memory" in wanted:
+        with _running(lab, status.update):
+            _in_lab(result, lab, kinds, QUICK_SAMPLES if quick else SAMPLES, status.update)
+
+
+def _in_lab(result: Result, lab: Lab, kinds: tuple[str, ...], n: int, tell: Callable[[str], None]) -> None:
+    with lab.visit_network():
+        site = Site(lab)
+        try:
+            tell("the controller starts on an empty store, without budgets")
+            site.prepare()
+            sizes = memory.resident(lab, "at rest")
+            if kinds:
+                latency = Latency(site, tell)
+                result.figures = latency.run(n, kinds) + result.figures
+                result.notes += latency.notes()
+                sizes += memory.resident(lab, "after the samples")
+            result.figures += sizes
+        finally:
+            site.restore()
+
+
+@contextlib.contextmanager
+def _running(lab: Lab, tell: Callable[[str], None]) -> Iterator[None]:
+    """The lab as it is when it is up, else one for this run only."""
+    if lab.is_up:
+        yield
+        return
+    tell(f"bringing lab {lab.name} up")
+    lab.up(kill_wait=KILL_WAIT)
+    try:
+        yield
+    finally:
+        tell(f"taking lab {lab.name} down")
+        lab.down()
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except (LabError, Lost) as error:
+        console.print(f"bench: {error}")
+        raise SystemExit(1) from None

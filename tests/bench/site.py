@@ -1,0 +1,195 @@
+"""The lab as the latency benchmarks use it: nodes to break, servers to ask directly, and the way back."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from deploy.lab.api import Lab
+from deploy.lab.spec import NODES, SLURM_NAMESPACE
+from remediator.actuators.cluster import KubeCluster
+from remediator.clock import SystemClock
+from remediator.kube import paths
+from remediator.kube.fence import FENCED
+from remediator.kube.nodes import NodeView, parse_node
+from remediator.kube.reflector import Reflector
+from remediator.kube.session import connect
+from slurm_bridge.rest.backend import RestSlurm
+from tests.bench.ctldlog import CtldLog
+
+HOME = "sys-0"
+DATA = "var/lib/remediator"
+DEADLINE_S = 5.0
+BUDGETS_OFF = "REMEDIATOR_BUDGETS__ENABLED=false"
+_BENCH_TAINT = {"key": "remediator.dev/bench", "effect": "PreferNoSchedule"}
+
+
+class Lost(Exception):
+    """The river did not do what a sample waits for."""
+
+
+class Site:
+    """A running lab with an empty store and no budgets. The calling thread must be in its network."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.clock = SystemClock()
+        self.session = connect(lab.layout.kubeconfig, clock=self.clock)
+        self.cluster = KubeCluster(self.session, self.clock)
+        token = lab.token(lifespan=7200)
+        self.slurm = RestSlurm(lab.slurmrestd_url, "slurm", lambda: token, self.clock)
+        self.ctld = CtldLog(lab.slurmctld_log)
+        self.cordoned_at: dict[str, float] = {}
+        self.nodes = self._watch_nodes()
+        self.worker_on = self._workers()
+        self.url = self._url()
+
+    def prepare(self) -> None:
+        """A controller without budgets on an empty store; its first answer is the sign that it is ready."""
+        self._kubectl("scale", "deployment/remediator", "--replicas=0")
+        pods = (
+            f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods?labelSelector=app.kubernetes.io%2Fname%3Dremediator"
+        )
+        self.until("the old controller to end", lambda: not self.lab.api.get(pods)["items"], 40)
+        for file in self.store_file.parent.iterdir():
+            file.unlink()
+        self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF)
+        self._kubectl("scale", "deployment/remediator", "--replicas=1")
+        self._kubectl("rollout", "status", "deployment/remediator", "--timeout=60s")
+
+    def restore(self) -> None:
+        """Budgets as they were."""
+        self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF.partition("=")[0] + "-")
+        self.nodes.stop()
+
+    @property
+    def store_file(self) -> Path:
+        """The controller's database, as seen from outside its pod."""
+        return self.lab.layout.disk(HOME) / DATA / "remediator.db"
+
+    # one sample's beginning and end
+
+    def await_boot(self, node: str) -> str:
+        """The node's boot id, once Kubernetes reports it: evidence of a boot it does not know has to wait."""
+        boot = (self.lab.node_dir(node) / "boot_id").read_text().strip()
+        self.until(f"the boot id of {node}", lambda: self.view(node).boot_id == boot, 30)
+        return boot
+
+    def recover(self, node: str) -> None:
+        """Wait for the incident to close, give the node back to Kubernetes and Slurm, and boot it anew."""
+        self.until("the incident to close", lambda: self.open_incidents() == 0, 60, every=0.05)
+        view = self.view(node)
+        incident = next((taint.value for taint in view.taints if taint.key == FENCED), None)
+        if incident is None:
+            raise Lost(f"{node} was drained but never fenced")
+        # In this order: the operator takes a cordoned node without a reason for its own to drain.
+        self.cluster.unfence(node, view.uid, incident, deadline=DEADLINE_S)
+        self.resume(self.worker_on[node])
+        self.until(f"{node} to be schedulable", lambda: not self.view(node).unschedulable, 10)
+        self.cordoned_at.pop(node, None)
+        self.lab.inject.new_boot(node)
+
+    def resume(self, worker: str) -> None:
+        """Lift DRAIN; Lost when it does not show."""
+        self.slurm.resume(worker, deadline=DEADLINE_S)
+        record = self.slurm.node(worker, deadline=DEADLINE_S)
+        if record is None or record.is_drain:
+            raise Lost(f"{worker} cannot be resumed")
+
+    def open_incidents(self) -> int:
+        """As the controller's metrics say."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+            found = re.search(r"^remediator_incidents_open (\S+)", answer.read().decode(), re.MULTILINE)
+        if found is None:
+            raise Lost("the controller's metrics do not count incidents")
+        return int(float(found[1]))
+
+    # raw writes, for the floors
+
+    def raw_patch(self, node: str) -> float:
+        """Seconds of one PATCH that adds a taint; it is taken away again untimed."""
+        view = self.view(node)
+        taints = [dict(taint.raw) for taint in view.taints]
+        began = time.perf_counter()
+        self.session.patch(
+            paths.node(node), {"spec": {"taints": [*taints, _BENCH_TAINT]}}, deadline=DEADLINE_S
+        )
+        took = time.perf_counter() - began
+        self.session.patch(paths.node(node), {"spec": {"taints": taints}}, deadline=DEADLINE_S)
+        return took
+
+    def raw_drain(self, node: str) -> float:
+        """When slurmctld's log says DRAIN after one POST to slurmrestd."""
+        worker = self.worker_on[node]
+        self.ctld.skip()
+        self.slurm.drain(worker, "bench: floor", deadline=DEADLINE_S)
+        at = self.ctld.drained_at(worker, 10)
+        if at is None:
+            raise Lost(f"a raw DRAIN of {worker} does not show in slurmctld's log")
+        self.resume(worker)
+        return at
+
+    # looking
+
+    def view(self, node: str) -> NodeView:
+        """A node as the watch shows it."""
+        found = self.nodes.named(node)
+        if found is None:
+            raise Lost(f"Kubernetes has no node {node}")
+        return found
+
+    def until(self, what: str, true: Callable[[], bool], seconds: float, *, every: float = 0.02) -> None:
+        """Wait; Lost when it takes longer than `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > deadline:
+                raise Lost(f"waiting for {what} took more than {seconds:.0f} s")
+            time.sleep(every)
+
+    def agent_token(self, node: str) -> str:
+        """A projected token as the agent's pod on `node` has one."""
+        query = (
+            f"labelSelector=app.kubernetes.io%2Fname%3Dremediator-agent&fieldSelector=spec.nodeName%3D{node}"
+        )
+        (pod,) = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods?{query}")["items"]
+        meta = pod["metadata"]
+        return self._kubectl(
+            "create", "token", "remediator-agent", "--audience=remediator", "--duration=1h",
+            "--bound-object-kind=Pod", f"--bound-object-name={meta['name']}",
+            f"--bound-object-uid={meta['uid']}",
+        ).strip()  # fmt: skip
+
+    def _watch_nodes(self) -> Reflector[NodeView]:
+        def changed(_old: NodeView | None, new: NodeView | None) -> None:
+            if new is not None and new.unschedulable:
+                self.cordoned_at.setdefault(new.name, time.time())
+
+        nodes: Reflector[NodeView] = Reflector(
+            self.session, paths.NODES, parse_node, clock=self.clock, random=Random(0), on_change=changed
+        )
+        threading.Thread(target=nodes.run, name="watch-nodes", daemon=True).start()
+        if not nodes.synced.wait(30):
+            raise Lost("the API server lists no nodes")
+        return nodes
+
+    def _workers(self) -> dict[str, str]:
+        """Slurm nodes by the Kubernetes node they are on."""
+        pods: list[dict[str, Any]] = json.loads(
+            self._kubectl("get", "pods", "-l", "app.kubernetes.io/component=worker", "-o", "json")
+        )["items"]
+        found = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in pods}
+        return {spec.name: found[spec.name] for spec in NODES if spec.name in found}
+
+    def _url(self) -> str:
+        service = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/services/remediator")
+        return f"http://{service['spec']['clusterIP']}:8080"
+
+    def _kubectl(self, *arguments: str) -> str:
+        return self.lab.kubectl("-n", SLURM_NAMESPACE, *arguments)
