@@ -28,6 +28,7 @@ class Incident(Ours):
     fault_at: float
     opened_at: float
     closed_at: float | None = None
+    held_by: str = ""
 
     @property
     def reason_prefix(self) -> str:

@@ -26,6 +26,7 @@ from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
 from remediator.run.caches import Caches
+from remediator.run.commands import Commands
 from remediator.run.core import Core
 from remediator.run.failpoint import from_environment
 from remediator.run.heartbeats import Heartbeats
@@ -144,7 +145,7 @@ class Controller:
         engine = Engine(journal, self.settings.cluster.name)
         inventory = self.caches.inventory(self.settings.pools)
         triage = Triage(inventory, self.policy, self.settings.budgets, engine, journal)
-        core = Core(self.store, engine, triage, journal)
+        core = Core(self.store, engine, triage, Commands(journal), journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
 

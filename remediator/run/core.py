@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from remediator.model.record import Entry
 from remediator.model.view import SlurmView
+from remediator.run.commands import Commands
 from remediator.run.triage import Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
@@ -33,10 +34,13 @@ class Turn:
 class Core:
     """Holds no state a restart would miss, except which calls are with the workers."""
 
-    def __init__(self, store: Store, engine: Engine, triage: Triage, journal: Journal) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, triage: Triage, commands: Commands, journal: Journal
+    ) -> None:
         self._store = store
         self._engine = engine
         self._triage = triage
+        self._commands = commands
         self._journal = journal
         self._in_flight: set[Place] = set()
 
@@ -50,6 +54,7 @@ class Core:
             demand(connection, self._journal.epoch)
             for answer in answers:
                 self._engine.apply(connection, answer, now)
+            self._commands.carry_out(connection, now)
             sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
             treated = self._engine.treated(connection, view, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)

@@ -62,6 +62,7 @@ incident = sa.Table(
     sa.Column("fault_at", sa.Float, nullable=False),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("closed_at", sa.Float),
+    sa.Column("held_by", sa.String, nullable=False),
 )
 _open = incident.c.state != "closed"
 sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=_open, postgresql_where=_open)
@@ -103,6 +104,20 @@ watched_run = sa.Table(
     sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
     sa.Column("run", sa.String, primary_key=True),
     sa.Column("body", sa.JSON, nullable=False),
+)
+
+# What a person asked for by the command line; the core answers it in the turn that carries it out.
+command = sa.Table(
+    "command",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    sa.Column("verb", sa.String, nullable=False),
+    sa.Column("argument", sa.String, nullable=False),
+    sa.Column("actor", sa.String, nullable=False),
+    sa.Column("asked_at", sa.Float, nullable=False),
+    sa.Column("answered_at", sa.Float),
+    sa.Column("done", sa.Boolean, nullable=False),
+    sa.Column("answer", sa.String, nullable=False),
 )
 
 audit = sa.Table(

@@ -12,7 +12,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
 from remediator.model.view import SlurmView
-from remediator.store import incidents, steps
+from remediator.store import commands, incidents, steps
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows, main_rows, ready
 from remediator.workflow.step import Writing
@@ -97,6 +97,8 @@ class Engine:
         """Steps to be handed out now, and when to come back; INTENTs are written on the way."""
         out: list[Call] = []
         later: list[float] = []
+        if commands.paused_by(connection):
+            return out, None
         for incident_id, group in groupby(steps.unfinished(connection), key=lambda row: row.incident):
             rows = list(group)
             fit = [row for row in rows if place_of(row) not in in_flight and ready(row, rows)]
@@ -110,7 +112,7 @@ class Engine:
         self, connection: sa.Connection, incident_id: str, due: list[StepRow], now: float
     ) -> Iterable[Call]:
         incident = incidents.get(connection, incident_id)
-        if incident is None:
+        if incident is None or incident.held_by:
             return
         runs = {run.key: run for run in steps.runs_seen(connection, incident_id)}
         for row in due:
@@ -151,7 +153,9 @@ class Engine:
             incidents.update(connection, incident.id, state="closed", closed_at=now)
             self._journal.record(connection, "incident-closed", incident, now, why=row.sentence)
             return
-        held = row.state == "held" or self._any_held(connection, incident.id)
+        present = incidents.get(connection, incident.id)
+        held_by = present.held_by if present else ""
+        held = bool(held_by) or row.state == "held" or self._any_held(connection, incident.id)
         state = "held" if held else "open"
         if state != incident.state:
             incidents.update(connection, incident.id, state=state)

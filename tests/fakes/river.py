@@ -19,6 +19,7 @@ from remediator.model.incident import Incident
 from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
+from remediator.run.commands import Commands
 from remediator.run.core import Core
 from remediator.run.inventory import CachedInventory
 from remediator.run.triage import Triage
@@ -73,7 +74,7 @@ class River:
         journal = Journal(f"life-{self.lives}", epoch)
         engine = Engine(journal, "test")
         triage = Triage(self.inventory(), rules.load(), self.budgets, engine, journal)
-        self.core = Core(self.store, engine, triage, journal)
+        self.core = Core(self.store, engine, triage, Commands(journal), journal)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()

@@ -1,0 +1,73 @@
+"""The operator's hand: pause, resume, hold, release. Each waits for the core's answer."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+from pathlib import Path
+
+import typer
+
+from remediator.cli.store import DEFAULT, SettingsFile
+from remediator.clock import Clock, SystemClock
+from remediator.errors import GiveUp, RemediatorError
+from remediator.settings import load
+from remediator.store import commands
+from remediator.store.commands import Command
+from remediator.store.engine import Store, open_store
+
+ANSWER_S = 15.0
+app = typer.Typer(help="Pause or resume everything, hold or release one incident.")
+
+
+@app.command()
+def pause(settings: SettingsFile = DEFAULT) -> None:
+    """Stop writing to Slurm and Kubernetes; signals are still taken and judged."""
+    _tell("pause", "", settings)
+
+
+@app.command()
+def resume(settings: SettingsFile = DEFAULT) -> None:
+    """Go on after a pause."""
+    _tell("resume", "", settings)
+
+
+@app.command()
+def hold(incident: str, settings: SettingsFile = DEFAULT) -> None:
+    """Stop one incident where it stands."""
+    _tell("hold", incident, settings)
+
+
+@app.command()
+def release(incident: str, settings: SettingsFile = DEFAULT) -> None:
+    """Let a held incident go on."""
+    _tell("release", incident, settings)
+
+
+def _tell(verb: str, argument: str, settings: Path) -> None:
+    store = open_store(load(settings, os.environ).store.url)
+    answered = ask(store, verb, argument, SystemClock())
+    typer.echo(answered.answer)
+    if not answered.done:
+        raise typer.Exit(1)
+
+
+def ask(store: Store, verb: str, argument: str, clock: Clock) -> Command:
+    """Write a command and wait for its answer; GiveUp when no controller answers."""
+    actor = os.environ.get("REMEDIATOR_ACTOR") or getpass.getuser()
+    wanted = Command(secrets.token_hex(8), verb, argument, actor, clock.now())
+    with store.write() as connection:
+        commands.ask(connection, wanted)
+    until = clock.steady() + ANSWER_S
+    while clock.steady() < until:
+        with store.read() as connection:
+            found = commands.get(connection, wanted.id)
+        if found is not None and found.answered_at is not None:
+            return found
+        clock.sleep(0.1)
+    raise _no_answer(verb)
+
+
+def _no_answer(verb: str) -> RemediatorError:
+    return GiveUp(f"{verb}: no controller answered within {ANSWER_S:.0f} s; it is done as soon as one runs")

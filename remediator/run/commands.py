@@ -1,0 +1,77 @@
+"""Carries out what people ask for by the command line, on the record and in the core's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from remediator.errors import BadInput
+from remediator.model.incident import Incident
+from remediator.store import commands, incidents
+from remediator.store.commands import Command
+from remediator.workflow.journal import Journal
+
+
+class Commands:
+    """One method per verb; each returns the sentence that answers it, or raises BadInput."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._verbs: dict[str, Callable[[sa.Connection, Command], str]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "hold": self._hold,
+            "release": self._release,
+        }
+
+    def carry_out(self, connection: sa.Connection, now: float) -> list[str]:
+        """Answer everything that was asked; returns the sentences."""
+        return [self._one(connection, asked, now) for asked in commands.unanswered(connection)]
+
+    def _one(self, connection: sa.Connection, asked: Command, now: float) -> str:
+        try:
+            sentence, done = self._verbs[asked.verb](connection, asked), True
+        except BadInput as error:
+            sentence, done = str(error), False
+        except KeyError:
+            sentence, done = f"{asked.verb}: this controller knows no such command", False
+        commands.answer(connection, asked, now, sentence, done=done)
+        target = incidents.get(connection, asked.argument) if asked.argument else None
+        why = f"{asked.actor} asked: {asked.verb} {asked.argument}".rstrip()
+        outcome = "done" if done else "refused"
+        self._journal.record(
+            connection, "command", target, now, why=why, outcome=outcome, detail={"answer": sentence}
+        )
+        return sentence
+
+    def _pause(self, connection: sa.Connection, asked: Command) -> str:
+        commands.set_paused(connection, asked.actor)
+        return "paused: nothing is written to Slurm or Kubernetes until `remediator resume`"
+
+    def _resume(self, connection: sa.Connection, _asked: Command) -> str:
+        was = commands.paused_by(connection)
+        commands.set_paused(connection, "")
+        return f"resumed (paused by {was})" if was else "was not paused"
+
+    def _hold(self, connection: sa.Connection, asked: Command) -> str:
+        incident = self._open(connection, asked.argument)
+        incidents.update(connection, incident.id, held_by=asked.actor, state="held")
+        return f"incident {incident.id} on {incident.node} is held until `remediator release {incident.id}`"
+
+    def _release(self, connection: sa.Connection, asked: Command) -> str:
+        incident = self._open(connection, asked.argument)
+        if not incident.held_by:
+            return f"incident {incident.id} was not held by a person"
+        incidents.update(connection, incident.id, held_by="", state="open")
+        return f"incident {incident.id} goes on (held by {incident.held_by})"
+
+    def _open(self, connection: sa.Connection, incident_id: str) -> Incident:
+        incident = incidents.get(connection, incident_id)
+        if incident is None:
+            raise BadInput(
+                "incident", f"there is no incident {incident_id!r}; see `remediator incidents list`"
+            )
+        if incident.state == "closed":
+            raise BadInput("incident", f"{incident_id} is closed already")
+        return incident
