@@ -60,6 +60,7 @@ log = logs.logger(stage="controller")
 def run(settings: Settings) -> None:
     """Run until SIGTERM, or until leadership is lost: then exit with status 70, a restart is the cure."""
     logs.configure(settings.log.level)
+    threading.excepthook = unforeseen
     controller = Controller(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: controller.loop.stop())
@@ -185,6 +186,13 @@ class Controller:
 
     def _thread(self, name: str, target: Callable[[], None]) -> None:
         threading.Thread(target=target, name=name, daemon=True).start()
+
+
+def unforeseen(failed: threading.ExceptHookArgs) -> None:
+    """A bug ended a thread: a service without its lease, intake or watch looks alive and does nothing."""
+    name = failed.thread.name if failed.thread else "?"
+    log.error("a thread failed", thread=name, exc_info=failed.exc_value)
+    _die(f"thread {name} failed")
 
 
 def _die(reason: str) -> None:

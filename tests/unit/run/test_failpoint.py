@@ -46,3 +46,14 @@ def test_unarmed_it_does_nothing(tmp_path: Path) -> None:
 def test_it_kills_the_first_process_of_a_container(tmp_path: Path) -> None:
     alone = ("unshare", "--pid", "--fork", "--kill-child")
     assert run(tmp_path, "drain-slurm:intent", *alone) == (KILLED, ["drain-slurm:intent"])
+
+
+@pytest.mark.parametrize("armed", ["drain-slurm", "intent", "drain-slurm:intent "])
+def test_a_moment_is_met_exactly_or_not_at_all(tmp_path: Path, armed: str) -> None:
+    assert run(tmp_path, armed)[0] == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_moment_is_another_drill(tmp_path: Path) -> None:
+    for armed in ("drain-slurm:intent", "fence-node:intent"):
+        assert run(tmp_path, armed)[0] == -9

@@ -1,0 +1,144 @@
+"""A node is looked up by its exact name, and is in a pool only with all of the pool's labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from remediator.kube.fence import FENCED
+from remediator.kube.nodes import NodeView, Taint
+from remediator.kube.pods import SCALING_MODE, WORKER_LABELS, PodView
+from remediator.model.machine import Stage
+from remediator.run.inventory import CachedInventory
+from remediator.settings import Pool
+
+LABELS = {"pool": "training", "gpu": "h100"}
+NODE = NodeView(
+    name="gpu-0",
+    uid="uid-0",
+    resource_version="1",
+    provider_id="aws:///i-0",
+    boot_id="boot-0",
+    labels=LABELS,
+    annotations={},
+    taints=(),
+    unschedulable=False,
+    ready=True,
+)
+WORKER = PodView(
+    namespace="slurm",
+    name="worker-0",
+    uid="p0",
+    resource_version="1",
+    node="gpu-0",
+    labels=WORKER_LABELS,
+    annotations={},
+    phase="Running",
+    owners=(),
+    deletion="",
+    hostname="w-0",
+    host_network=False,
+)
+
+
+def pool(stage: Stage = "full", **labels: str) -> Pool:
+    return Pool(node_selector=labels, stage=stage)
+
+
+def inventory(
+    *, nodes: tuple[NodeView, ...] = (NODE,), pods: tuple[PodView, ...] = (), **pools: Pool
+) -> CachedInventory:
+    named = {node.name: node for node in nodes}
+    known = pools or {"training": Pool(node_selector=LABELS)}
+    return CachedInventory(named.get, lambda: nodes, lambda: pods, known)
+
+
+def machine(here: CachedInventory) -> Any:
+    found = here.machine("gpu-0")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["", "gpu", "GPU-0", "gpu-0 ", "gpu-0,gpu-1", "gpu-[0-1]", "gpu-0.cluster.local"]
+)
+def test_only_the_exact_name_is_found(name: str) -> None:
+    assert inventory().machine(name) is None
+
+
+def test_a_machine_carries_the_nodes_identity() -> None:
+    found = machine(inventory())
+    assert (found.name, found.uid, found.provider_id, found.boot_id) == (
+        "gpu-0",
+        "uid-0",
+        "aws:///i-0",
+        "boot-0",
+    )
+    assert found.key == "aws:///i-0"
+
+
+def test_without_a_provider_id_the_uid_is_the_key() -> None:
+    assert machine(inventory(nodes=(replace(NODE, provider_id=""),))).key == "uid-0"
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (LABELS, "training"),
+        (LABELS | {"more": "x"}, "training"),
+        ({"pool": "training"}, None),
+        (LABELS | {"gpu": "a100"}, None),
+        ({}, None),
+    ],
+)
+def test_a_pool_wants_all_of_its_labels(labels: dict[str, str], found: str | None) -> None:
+    assert machine(inventory(nodes=(replace(NODE, labels=labels),))).pool == found
+
+
+def test_the_first_pool_that_fits_counts_and_gives_its_stage() -> None:
+    found = machine(inventory(a=pool("drain-only", gpu="h100"), b=pool("full", pool="training")))
+    assert (found.pool, found.stage) == ("a", "drain-only")
+
+
+def test_a_node_in_no_pool_only_observes_and_has_no_size() -> None:
+    found = machine(inventory(other=pool(pool="serving")))
+    assert (found.pool, found.stage, found.pool_size) == (None, "observe", 0)
+
+
+def test_the_pools_size_counts_its_own_nodes_only() -> None:
+    others = [replace(NODE, name=f"gpu-{n}", uid=f"u{n}") for n in (1, 2)]
+    foreign = replace(NODE, name="cpu-0", uid="c", labels={})
+    assert machine(inventory(nodes=(NODE, *others, foreign))).pool_size == 3
+
+
+@pytest.mark.parametrize(
+    ("pod", "names"),
+    [
+        (WORKER, ("w-0",)),
+        (replace(WORKER, hostname=""), ("worker-0",)),
+        (replace(WORKER, host_network=True), ("gpu-0",)),
+        (replace(WORKER, labels=WORKER_LABELS | {SCALING_MODE: "DaemonSet"}), ("w-0",)),
+        (replace(WORKER, labels=WORKER_LABELS | {SCALING_MODE: "DaemonSet"}, hostname=""), ()),
+        (replace(WORKER, labels={}), ()),
+        (replace(WORKER, node="gpu-1"), ()),
+        (replace(WORKER, phase="Failed"), ()),
+        (replace(WORKER, phase="Succeeded"), ()),
+        (replace(WORKER, phase="Pending"), ("w-0",)),
+        (replace(WORKER, deletion="2026-01-01T00:00:00Z"), ("w-0",)),
+    ],
+)
+def test_the_slurm_workers_of_a_node(pod: PodView, names: tuple[str, ...]) -> None:
+    assert machine(inventory(pods=(pod,))).slurm_nodes == names
+
+
+def test_several_workers_are_all_named_in_order() -> None:
+    pods = (replace(WORKER, hostname="w-b"), replace(WORKER, hostname="w-a", uid="p1"))
+    assert machine(inventory(pods=pods)).slurm_nodes == ("w-a", "w-b")
+
+
+def test_our_taint_says_which_incident_fences_the_node() -> None:
+    taints = (Taint("other", "x", "NoSchedule", {}), Taint(FENCED, "i7", "NoSchedule", {}))
+    assert machine(inventory(nodes=(replace(NODE, taints=taints),))).fenced_by == "i7"
+    assert machine(inventory(nodes=(replace(NODE, taints=taints[:1]),))).fenced_by is None

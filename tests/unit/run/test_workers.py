@@ -1,0 +1,186 @@
+"""Every call is answered with the outcome its error deserves, except when leadership moved on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from remediator.actuators.nodes import Nodes
+from remediator.actuators.scheduler import Scheduler
+from remediator.clock import ManualClock
+from remediator.errors import Ambiguous, BadInput, Blocked, Fenced, GiveUp, Retry
+from remediator.guard import Guard, open_guard
+from remediator.model.plan import Again as TryAgain
+from remediator.model.plan import Done, Hold, Outcome, Unknown
+from remediator.run.workers import OTHER_WORKERS, URGENT_WORKERS, Workers
+from remediator.workflow.context import Context
+from remediator.workflow.engine import Answer, Call
+from tests.fakes.kube import FakeCluster
+from tests.fakes.slurm import FakeSlurm
+from tests.unit.run.calls import call
+
+OUTCOMES: list[tuple[Exception, Outcome]] = [
+    (Retry("busy", after=3.0), TryAgain("busy", after=3.0)),
+    (Ambiguous("the connection broke"), Unknown("the connection broke")),
+    (GiveUp("the token is refused"), Hold("the token is refused")),
+    (Blocked("a person holds it"), Hold("a person holds it")),
+    (BadInput("node", "is no literal name"), Hold("node: is no literal name")),
+]
+
+
+class Crew:
+    """Workers on fake servers, and what came back."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.clock = ManualClock()
+        self.slurm = FakeSlurm(self.clock, nodes=("w-0",))
+        self.answers: list[Answer] = []
+        self.fenced: list[Fenced] = []
+        self.back = threading.Semaphore(0)
+        self.moments: list[str] = []
+        guard = guard or open_guard(self.clock)
+        self.scheduler, self.nodes = Scheduler(self.slurm, guard), Nodes(FakeCluster(self.clock), guard)
+        self.context_of: Callable[[Call, float], Context] = self.context
+        self.workers = Workers(
+            self._context_of,
+            self.clock,
+            self._answered,
+            self._fence,
+            self.moments.append,
+        )
+
+    def context(self, call: Call, now: float) -> Context:
+        return Context(call.incident, call.row, now, self.scheduler, self.nodes)
+
+    def do(self, *calls: Call) -> list[Answer]:
+        """Submit and wait until all are back, answered or fenced."""
+        for one in calls:
+            self.workers.submit(one)
+        for _ in calls:
+            assert self.back.acquire(timeout=30.0)
+        return self.answers
+
+    def _context_of(self, call: Call, now: float) -> Context:
+        return self.context_of(call, now)
+
+    def _answered(self, answer: Answer) -> None:
+        self.answers.append(answer)
+        self.back.release()
+
+    def _fence(self, error: Fenced) -> None:
+        self.fenced.append(error)
+        self.back.release()
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    crew = Crew()
+    yield crew
+    crew.workers.stop()
+
+
+def raising(error: BaseException, op: str) -> Callable[[str, str], None]:
+    def hook(name: str, _target: str) -> None:
+        if name == op:
+            raise error
+
+    return hook
+
+
+@pytest.mark.parametrize(("error", "outcome"), OUTCOMES, ids=[type(error).__name__ for error, _ in OUTCOMES])
+@pytest.mark.parametrize("op", ["node", "drain"])
+def test_each_typed_error_is_the_outcome_it_names(
+    crew: Crew, error: Exception, outcome: Outcome, op: str
+) -> None:
+    crew.slurm.before = raising(error, op)
+    (answer,) = crew.do(call("drain-slurm", may_act=True))
+    assert answer.outcome == outcome
+
+
+def test_a_step_that_wants_to_act_without_an_intent_says_so(crew: Crew) -> None:
+    (answer,) = crew.do(call("drain-slurm"))
+    assert answer.outcome is None
+    assert crew.slurm.writes == []
+
+
+def test_an_intent_lets_it_act_once_and_both_moments_are_told(crew: Crew) -> None:
+    (answer,) = crew.do(call("drain-slurm", may_act=True))
+    assert isinstance(answer.outcome, Done)
+    assert crew.slurm.count("drain", "w-0") == 1
+    assert crew.moments == ["drain-slurm:intent", "drain-slurm:accepted"]
+
+
+def test_an_intent_whose_act_is_done_already_acts_no_more(crew: Crew) -> None:
+    crew.slurm.drain("w-0", "remediator: i1 XID 79", deadline=5.0)
+    crew.do(call("drain-slurm", may_act=True))
+    assert crew.slurm.count("drain", "w-0") == 1
+    assert crew.moments == []
+
+
+def test_an_answer_carries_the_call_it_answers(crew: Crew) -> None:
+    one = call("admit")
+    assert crew.do(one)[0].call is one
+
+
+def test_a_bug_in_a_step_holds_it_and_leaves_a_line_in_the_log(crew: Crew) -> None:
+    crew.slurm.before = raising(ZeroDivisionError("oops"), "node")
+    with capture_logs() as logs:
+        (answer,) = crew.do(call("drain-slurm"))
+    assert isinstance(answer.outcome, Hold)
+    assert "ZeroDivisionError" in answer.outcome.sentence
+    (line,) = [line for line in logs if line["log_level"] == "error"]
+    assert (line["step"], line["incident"]) == ("drain-slurm", "i1")
+
+
+def test_a_bug_before_the_step_holds_it_too(crew: Crew) -> None:
+    def broken(_call: Call, _now: float) -> Context:
+        raise KeyError("no such thing")
+
+    crew.context_of = broken
+    (answer,) = crew.do(call("admit"))
+    assert isinstance(answer.outcome, Hold)
+
+
+def test_lost_leadership_is_reported_and_nothing_is_answered_or_written() -> None:
+    crew = Crew(Guard(1, ManualClock(), lambda: None))
+    crew.do(call("drain-slurm", may_act=True))
+    crew.workers.stop()
+    assert [error.epoch for error in crew.fenced] == [1]
+    assert crew.answers == []
+    assert crew.slurm.writes == []
+
+
+def test_slow_steps_never_stand_before_a_drain(crew: Crew) -> None:
+    gate = threading.Event()
+
+    def hook(op: str, _target: str) -> None:
+        if op == "jobs":
+            assert gate.wait(30.0)
+
+    crew.slurm.before = hook
+    for _ in range(OTHER_WORKERS + URGENT_WORKERS):
+        crew.workers.submit(call("survey"))
+    (answer,) = crew.do(call("drain-slurm", may_act=True))
+    assert answer.call.row.name == "drain-slurm"
+    gate.set()
+
+
+def test_stop_waits_for_the_call_under_way(crew: Crew) -> None:
+    gate, inside = threading.Event(), threading.Event()
+
+    def hook(_op: str, _target: str) -> None:
+        inside.set()
+        assert gate.wait(30.0)
+
+    crew.slurm.before = hook
+    crew.workers.submit(call("survey"))
+    assert inside.wait(30.0)
+    stopping = threading.Thread(target=crew.workers.stop)
+    stopping.start()
+    assert crew.answers == []
+    gate.set()
+    stopping.join(30.0)
+    assert [answer.call.row.name for answer in crew.answers] == ["survey"]
