@@ -45,12 +45,12 @@ def test_a_pause_stops_every_write_and_outlives_a_restart(river: River) -> None:
 
 
 def test_a_hold_stops_one_incident_and_a_release_lets_it_go_on(river: River) -> None:
-    first, second = river.submit_job(), river.submit_job()
+    first, second = river.submit_job(width=1), river.submit_job(width=1)
     river.xid("gpu-0")
     river.turn()
     held = river.open_incidents()[0].id
     assert tell(river, "hold", held).done
-    river.xid("gpu-2")
+    river.xid("gpu-1")
     river.run(30.0)
     assert river.job(second).restart_count == 1
     assert river.job(first).restart_count == 0
