@@ -21,6 +21,7 @@ from remediator.kube.credentials import loader
 from remediator.kube.lease import LeaseMirror
 from remediator.kube.reviews import review
 from remediator.kube.session import Session
+from remediator.notify.channels import Channel, FileChannel, LogChannel
 from remediator.observe import logs
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
@@ -34,6 +35,7 @@ from remediator.run.inbox import Inbox
 from remediator.run.leader import Leader, lock_file
 from remediator.run.loop import CoreLoop
 from remediator.run.mirror import Mirror
+from remediator.run.outbox import Outbox
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
@@ -96,6 +98,7 @@ class Controller:
         )
         self.workers = self._workers()
         self.loop = self._loop()
+        self.outbox = Outbox(self.store, self._channels(), self.clock)
         self.intake = Intake(self.store, self._committed, self.clock)
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
@@ -110,6 +113,7 @@ class Controller:
         self.intake.start()
         self._thread("mirror", self.mirror.run)
         self._thread("slurm-poll", self.poll.run)
+        self._thread("outbox", self.outbox.run)
         port = self.server.start()
         log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
 
@@ -120,6 +124,7 @@ class Controller:
         self.workers.stop()
         self.mirror.stop()
         self.poll.stop()
+        self.outbox.stop()
         self.caches.stop()
         self.leader.stop()
         self.store.close()
@@ -168,6 +173,10 @@ class Controller:
             body_cap=http.body_cap_bytes,
         )
         return create_app(health=self.health, metrics=self.metrics, doors=[pushes.router()])
+
+    def _channels(self) -> list[Channel]:
+        file = self.settings.notify.file
+        return [LogChannel(), *([FileChannel(file)] if file else [])]
 
     def _mirror(self) -> Mirror:
         names = self.settings.kubernetes

@@ -10,7 +10,16 @@ from pydantic import ConfigDict, Field, model_validator
 
 from remediator.guard import MARGIN_S, MAX_DEADLINE_S
 from remediator.model.base import Ours
-from remediator.settings.checks import AbsolutePath, Dns, HttpUrl, LabelKey, LabelValue, SqliteUrl
+from remediator.settings.checks import (
+    AbsolutePath,
+    Dns,
+    HttpUrl,
+    LabelKey,
+    LabelName,
+    LabelValue,
+    ServerUrl,
+    SqliteUrl,
+)
 
 Stage = Literal["observe", "drain-only", "full"]
 
@@ -55,6 +64,65 @@ class Http(Section):
 
     body_cap_bytes: int = Field(default=1024 * 1024, ge=1024, le=16 * 1024 * 1024)
     """Longest request body taken, in bytes; longer ones are refused while they are read."""
+
+
+class Webhook(Section):
+    """The door for Alertmanager, and which labels of an alert say what."""
+
+    token_paths: tuple[AbsolutePath, ...] = Field(default=(), max_length=2)
+    """Files of the bearer tokens that are let in: one, or two while it is renewed; empty lets nobody in."""
+
+    body_cap_bytes: int = Field(default=5 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    """Longest notification taken, in bytes; what a longer one held comes by backfill."""
+
+    alerts_cap: int = Field(default=10_000, ge=1, le=100_000)
+    """Most alerts taken in one notification, and in one answer to the backfill."""
+
+    node_labels: tuple[LabelName, ...] = Field(
+        default=("node", "nodename", "kubernetes_node", "hostname", "Hostname", "instance"), min_length=1
+    )
+    """Labels that may name the node; the first one present counts, without its port if it is `instance`."""
+
+    code_labels: tuple[LabelName, ...] = Field(default=("xid", "code"), min_length=1)
+    """Labels that may hold the XID; the first one present counts."""
+
+    boot_label: LabelName = "boot_id"
+    """Label that says of which boot of the node an alert speaks."""
+
+    witness_label: LabelName = "witness"
+    """Label that says what an alert was measured by: own-counters, dcgm-health or dcgm-xid (the default)."""
+
+    replica_labels: tuple[LabelName, ...] = ("prometheus", "prometheus_replica", "replica")
+    """Labels that are no part of an alert's identity: all that Prometheus' external_labels add."""
+
+    backfill_s: float = Field(default=60.0, ge=6, le=3600)
+    """Seconds between asking Alertmanager and Prometheus what the webhook may have missed."""
+
+
+class Alertmanager(Section):
+    """Where missed alerts are asked for first."""
+
+    url: ServerUrl | None = None
+    """Address of Alertmanager; null does not ask it."""
+
+    token_path: AbsolutePath | None = None
+    """File that holds a bearer token for it; read at every request."""
+
+    deadline_s: float = Field(default=5.0, ge=0.5, le=30)
+    """Seconds one request may take."""
+
+
+class Prometheus(Section):
+    """Where firing alerts are asked for that Alertmanager does not know."""
+
+    url: ServerUrl | None = None
+    """Address of Prometheus; null does not ask it."""
+
+    token_path: AbsolutePath | None = None
+    """File that holds a bearer token for it; read at every request."""
+
+    deadline_s: float = Field(default=5.0, ge=0.5, le=30)
+    """Seconds one request may take."""
 
 
 class Slurm(Section):
@@ -145,6 +213,13 @@ class Leadership(Section):
         return self
 
 
+class Notify(Section):
+    """How people are told, besides the log."""
+
+    file: AbsolutePath | None = None
+    """File that messages are appended to as JSON lines; null writes them to the log only."""
+
+
 class Log(Section):
     """What is logged."""
 
@@ -164,6 +239,15 @@ class Settings(Section):
     http: Http = Http()
     """The one HTTP door: agent pushes, metrics, health."""
 
+    webhook: Webhook = Webhook()
+    """The door for Alertmanager, and which labels of an alert say what."""
+
+    alertmanager: Alertmanager = Alertmanager()
+    """Where missed alerts are asked for first."""
+
+    prometheus: Prometheus = Prometheus()
+    """Where firing alerts are asked for that Alertmanager does not know."""
+
     slurm: Slurm
     """How Slurm is reached and how long jobs may take to save."""
 
@@ -178,6 +262,9 @@ class Settings(Section):
 
     leadership: Leadership = Leadership()
     """Which replica decides."""
+
+    notify: Notify = Notify()
+    """How people are told, besides the log."""
 
     log: Log = Log()
     """What is logged."""

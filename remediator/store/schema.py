@@ -106,6 +106,20 @@ watched_run = sa.Table(
     sa.Column("body", sa.JSON, nullable=False),
 )
 
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("incident", sa.String, nullable=False),
+    sa.Column("audience", sa.String, nullable=False),
+    sa.Column("urgency", sa.String, nullable=False),
+    sa.Column("text", sa.String, nullable=False),
+    sa.Column("written_at", sa.Float, nullable=False),
+    sa.Column("due_at", sa.Float, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("delivered_at", sa.Float),
+)
+
 # What a person asked for by the command line; the core answers it in the turn that carries it out.
 command = sa.Table(
     "command",

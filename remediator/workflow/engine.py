@@ -12,7 +12,8 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
 from remediator.model.view import SlurmView
-from remediator.store import commands, incidents, steps
+from remediator.store import commands, incidents, outbox, steps
+from remediator.workflow import notices
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows, main_rows, ready
 from remediator.workflow.step import Writing
@@ -76,6 +77,8 @@ class Engine:
             steps.update(connection, row, state="pending", due_at=now)
             return
         after = self._journal.outcome(connection, incident, row, answer.outcome, now)
+        if after.name == "prove-resume" and after.state == "done" and answer.call.run:
+            outbox.put(connection, incident.id, [notices.back(incident, answer.call.run, after)], now)
         if isinstance(answer.outcome, Wait | Done) and "runs" in answer.outcome.facts:
             self._add_runs(connection, incident, answer.outcome.facts["runs"], now)
         self._move_incident(connection, incident, after, now)
@@ -124,8 +127,9 @@ class Engine:
         step = STEPS[row.name]
         if row.started_at is None:
             row = replace(row, started_at=now)
-        elif not row.overdue and now - row.started_at > step.bound_s:
+        elif row.state != "held" and not row.overdue and now - row.started_at > step.bound_s:
             row = self._journal.overdue(connection, incident, row, now)
+            outbox.put(connection, incident.id, [notices.overdue(incident, row)], now)
         run = runs.get(row.subject)
         may_act = False
         if isinstance(step, Writing) and row.state == "pending":
@@ -141,6 +145,8 @@ class Engine:
             owner = steps.claim_run(connection, self._cluster, incident.id, run)
             rows = job_rows(incident.plan, incident.id, run, now, owned=owner == incident.id)
             steps.insert(connection, rows)
+            if owner == incident.id:
+                outbox.put(connection, incident.id, [notices.to_owner(incident, run)], now)
             why = f"job {run.address} of {run.user}: {run.release}{f' ({run.why})' if run.why else ''}"
             if owner != incident.id:
                 why = f"job {run.address} is already being moved by incident {owner}"
@@ -152,6 +158,7 @@ class Engine:
         if row.name == "close" and row.state == "done":
             incidents.update(connection, incident.id, state="closed", closed_at=now)
             self._journal.record(connection, "incident-closed", incident, now, why=row.sentence)
+            outbox.put(connection, incident.id, [notices.closed(incident, row.sentence)], now)
             return
         present = incidents.get(connection, incident.id)
         held_by = present.held_by if present else ""
@@ -160,6 +167,8 @@ class Engine:
         if state != incident.state:
             incidents.update(connection, incident.id, state=state)
             action = "incident-held" if held else "incident-resumed"
+            if held:
+                outbox.put(connection, incident.id, [notices.held(incident, row.sentence)], now)
             self._journal.record(connection, action, incident, now, row=row, why=row.sentence)
 
     def _any_held(self, connection: sa.Connection, incident_id: str) -> bool:

@@ -1,0 +1,1 @@
+"""Telling people: rows in an outbox, written with the decision, delivered until a channel took them."""

@@ -1,0 +1,49 @@
+"""The sentences people get: job owners about their job, operators about what waits for them."""
+
+from __future__ import annotations
+
+from remediator.model.incident import Incident
+from remediator.model.message import Message
+from remediator.model.plan import StepRow
+from remediator.model.run import JobRun
+
+
+def to_owner(incident: Incident, run: JobRun) -> Message:
+    """What happens to somebody's job, and what the owner can do."""
+    job = f"job {run.address} ({run.name})" if run.name else f"job {run.address}"
+    if run.release == "tell-only":
+        text = (
+            f"{incident.node} under your {job} is failing ({incident.cause}). The job is left alone "
+            f"because {run.why}; save what you can and end it, its node waits for that."
+        )
+    else:
+        text = (
+            f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM, time to "
+            f"save, and is restarted once on other nodes under the same id."
+        )
+    return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def back(incident: Incident, run: JobRun, row: StepRow) -> Message:
+    """The job computes again, or has ended."""
+    text = f"{row.sentence} after {incident.cause} on {incident.node}."
+    return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def held(incident: Incident, why: str) -> Message:
+    """An incident waits for a person."""
+    text = f"incident {incident.id} on {incident.node} ({incident.cause}) is held: {why}"
+    return Message(audience="operators", urgency="page", text=text)
+
+
+def overdue(incident: Incident, row: StepRow) -> Message:
+    """A step passed its bound; nothing is skipped because of it."""
+    text = (
+        f"incident {incident.id} on {incident.node}: {row.name} takes longer than it should: {row.sentence}"
+    )
+    return Message(audience="operators", urgency="page", text=text)
+
+
+def closed(incident: Incident, why: str) -> Message:
+    """An incident came to its end."""
+    return Message(audience="operators", urgency="tell", text=f"incident {incident.id}: {why}")
