@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from remediator.actuators.ports import Fencing, IdentityChanged
+from remediator.actuators.ports import Removal, Written
 from remediator.clock import Clock
-from remediator.errors import Ambiguous, Retry
+from remediator.errors import Retry
 from remediator.kube import paths
-from remediator.kube.deadline import Deadline
-from remediator.kube.errors import Conflict, Json
+from remediator.kube.eviction import Evictor
 from remediator.kube.fence import fence_patch, unfence_patch
-from remediator.kube.nodes import NodeView, parse_node
+from remediator.kube.nodes import NodeView
+from remediator.kube.patch import NodeWriter
 from remediator.kube.pods import PodView, parse_pod
 from remediator.kube.session import Api
 
-ATTEMPTS = 5
-Builder = Callable[[NodeView], Json | None]
-
 
 class KubeCluster:
-    """Reads fresh, writes with the resourceVersion just read, reads back."""
+    """Reads fresh, writes with the version just read or judged, reads back."""
 
     def __init__(self, api: Api, clock: Clock) -> None:
         self._api = api
-        self._clock = clock
+        self._nodes = NodeWriter(api, clock)
+        self._evictor = Evictor(api, clock)
 
     def node(self, name: str, *, deadline: float) -> NodeView | None:
         """Read one node now; None when there is none of this name."""
-        raw = self._api.get(paths.node(name), deadline=deadline)
-        if raw is None:
-            return None
-        view = parse_node(raw)
-        if view is None or view.name != name:
-            raise Retry(f"get nodes/{name}: the answer is not this node")
-        return view
+        return self._nodes.read(name, deadline=deadline)
 
     def pods_on(self, node: str, *, deadline: float) -> tuple[PodView, ...]:
         """Read all pods bound to a node now; Retry when one of them cannot be understood."""
@@ -48,42 +38,20 @@ class KubeCluster:
 
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Fencing:
+    ) -> Written:
         """Taint, and cordon if asked; see the port."""
-        return self._apply(
-            node, uid, lambda view: fence_patch(view, incident, reason, cordon=cordon), deadline
+        return self._nodes.apply(
+            node, uid, lambda view: fence_patch(view, incident, reason, cordon=cordon), deadline=deadline
         )
 
-    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Fencing:
+    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Take back what this incident's fence set; see the port."""
-        return self._apply(node, uid, lambda view: unfence_patch(view, incident), deadline)
+        return self._nodes.apply(node, uid, lambda view: unfence_patch(view, incident), deadline=deadline)
 
-    def _apply(self, node: str, uid: str, build: Builder, deadline: float) -> Fencing:
-        until = Deadline(deadline, self._clock)
-        for _ in range(ATTEMPTS):
-            view = self._same(node, uid, until)
-            patch = build(view)
-            if patch is None:
-                return Fencing(view, wrote=False)
-            try:
-                self._api.patch(paths.node(node), patch, deadline=until.left())
-            except Conflict:
-                continue
-            return Fencing(self._read_back(node, uid, build, until), wrote=True)
-        raise Retry(f"patch nodes/{node}: {ATTEMPTS} writers were faster")
+    def evict(self, pod: PodView, *, deadline: float) -> Removal:
+        """Evict the pod as it was judged; see the port."""
+        return self._evictor.evict(pod, deadline=deadline)
 
-    def _same(self, node: str, uid: str, until: Deadline) -> NodeView:
-        view = self.node(node, deadline=until.left())
-        if view is None or view.uid != uid:
-            found = "is gone" if view is None else f"is another machine now (uid {view.uid}, not {uid})"
-            raise IdentityChanged(f"node {node} {found}")
-        return view
-
-    def _read_back(self, node: str, uid: str, build: Builder, until: Deadline) -> NodeView:
-        try:
-            view = self._same(node, uid, until)
-        except Retry as error:
-            raise Ambiguous(f"patch nodes/{node}: accepted, but not read back ({error})") from error
-        if build(view) is not None:
-            raise Ambiguous(f"patch nodes/{node}: accepted, but it does not show")
-        return view
+    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
+        """Delete without grace, on fencing proof only; see the port."""
+        return self._evictor.force_delete(pod, deadline=deadline)

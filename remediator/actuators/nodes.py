@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from remediator.actuators.ports import Cluster
+from remediator.actuators.ports import Cluster, Removal, Written
 from remediator.guard import Guard
 from remediator.kube.fence import is_fenced
 from remediator.kube.nodes import NodeView
+from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 
 
@@ -20,19 +21,36 @@ class Nodes:
         """One node, or None when there is none of this name."""
         return self._cluster.node(name, deadline=self._guard.call(f"read node {name}"))
 
-    def fence(self, incident: Incident) -> None:
-        """Taint and cordon the incident's machine; the driver reads it back."""
+    def pods_on(self, name: str) -> tuple[PodView, ...]:
+        """All pods bound to a node, finished ones too."""
+        return self._cluster.pods_on(name, deadline=self._guard.call(f"read pods on {name}"))
+
+    def fence(self, incident: Incident, *, cordon: bool = True) -> Written:
+        """Taint the incident's machine, and cordon it unless vetoed; the driver reads it back."""
         deadline = self._guard.call(f"fence {incident.node}")
-        self._cluster.fence(
+        return self._cluster.fence(
             incident.node,
             incident.node_uid,
             incident.id,
             incident.drain_reason,
-            cordon=True,
+            cordon=cordon,
             deadline=deadline,
         )
 
+    def unfence(self, incident: Incident) -> Written:
+        """Take back exactly what the incident's fence set and is still there."""
+        deadline = self._guard.call(f"unfence {incident.node}")
+        return self._cluster.unfence(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
-def fenced(node: NodeView, incident: Incident) -> bool:
-    """Whether the incident's taint and a cordon are on the node."""
-    return is_fenced(node, incident.id) and node.unschedulable
+    def evict(self, pod: PodView) -> Removal:
+        """Evict the pod in exactly the version whose vetoes were judged."""
+        return self._cluster.evict(pod, deadline=self._guard.call(f"evict {pod.key}"))
+
+    def force_delete(self, pod: PodView) -> Removal:
+        """Delete a Terminating pod without grace; only with fencing proof for its node."""
+        return self._cluster.force_delete(pod, deadline=self._guard.call(f"force-delete {pod.key}"))
+
+
+def fenced(node: NodeView, incident: Incident, *, cordon: bool = True) -> bool:
+    """Whether the incident's taint and, if asked for, a cordon are on the node."""
+    return is_fenced(node, incident.id) and (node.unschedulable or not cordon)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from remediator.errors import GiveUp
+from remediator.kube.eviction import Removal
 from remediator.kube.nodes import NodeView
+from remediator.kube.patch import IdentityChanged, Written
 from remediator.kube.pods import PodView
+from remediator.kube.spare import Unfit
 
-
-class IdentityChanged(GiveUp):
-    """The node is gone, or another machine bears its name now: nothing was written."""
-
-
-@dataclass(frozen=True)
-class Fencing:
-    """A fence or unfence that stands: the node as read back, and whether this very call wrote."""
-
-    node: NodeView
-    wrote: bool
+__all__ = ["Cluster", "IdentityChanged", "Offers", "Removal", "SparePool", "Unfit", "Written"]
 
 
 class Cluster(Protocol):
@@ -33,10 +26,56 @@ class Cluster(Protocol):
 
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Fencing:
-        """Taint, and cordon if asked; done already is done. Blocked when another incident holds it or
-        a person undid it; IdentityChanged when `uid` is no longer this node's; Ambiguous: read again.
+    ) -> Written:
+        """Taint, and cordon if asked (also later); done already is done. Blocked when another incident
+        holds it or a person undid it; IdentityChanged when `uid` is no longer this node's; Ambiguous:
+        read again.
         """
 
-    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Fencing:
+    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Take back exactly what `fence` of this incident set and is still there."""
+
+    def evict(self, pod: PodView, *, deadline: float) -> Removal:
+        """Evict the pod in exactly the version that was judged; gone already is done. Blocked names the
+        disruption budget; Conflict: it changed since, judge it again; Retry(after): throttled.
+        """
+
+    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
+        """Delete a Terminating pod without grace. Only for callers that hold fencing proof for its node.
+        Blocked when the pod is not Terminating; finalizers still hold it and are named in the answer.
+        """
+
+
+@dataclass(frozen=True)
+class Offers:
+    """Spares that can be taken, best first, and a sentence about each one that cannot."""
+
+    usable: tuple[NodeView, ...]
+    refused: tuple[str, ...] = ()
+
+
+class SparePool(Protocol):
+    """Spare nodes of a pool. Which incident has which spare is a row in the store; a driver shows it to
+    people. `Unfit` and `IdentityChanged`: take another one. Everything done already is done.
+    """
+
+    def offers(self, pool: Mapping[str, str], like: Mapping[str, str], *, deadline: float) -> Offers:
+        """Spares with all labels of `pool`; those behind the same leaf as the labels `like` come first."""
+
+    def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """Show on the spare whose it is; Unfit when it is another incident's or holds a GPU pod."""
+
+    def release(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """Undo this incident's claim."""
+
+    def retire(self, node: str, uid: str, incident: str, reason: str, *, deadline: float) -> Written:
+        """Put this incident's spare aside with the reason; workers stay off, nobody takes it."""
+
+    def admit(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """Let workers, and only them, onto this incident's spare: one PATCH."""
+
+    def detach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """Keep workers off the fenced sick node for good; Blocked unless this incident's fence stands."""
+
+    def attach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """Take back exactly what `detach` of this incident did and is still there."""

@@ -13,6 +13,7 @@ from remediator.errors import Ambiguous, BadInput, Blocked, GiveUp, RemediatorEr
 
 Json = dict[str, Any]
 MAX_TEXT = 300
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]+")
 _GROUP_PREFIX = re.compile(r"^/(api/v1|apis/[^/]+/[^/]+)/")
 
@@ -59,7 +60,10 @@ def answer_error(call: Call, status: int, headers: Mapping[str, str], body: obje
     text = f"{call}: {answer}"
     after = _retry_after(headers, said)
     if status == 429:
-        return Blocked(text) if "DisruptionBudget" in _causes(said) else Retry(text, after)
+        budgets = _budgets(said)
+        return Retry(text, after) if budgets is None else Blocked(f"{text} {clean(budgets)}".rstrip())
+    if status == 500 and SEVERAL_BUDGETS in answer:
+        return Blocked(text)
     if status >= 500:
         return lost_answer(call, answer, after)
     if status in (404, 409, 410):
@@ -87,12 +91,13 @@ def _tls_error(call: Call, error: wire.SSLError) -> RemediatorError:
     return lost_answer(call, "TLS failed")
 
 
-def _causes(said: Json) -> set[str]:
+def _budgets(said: Json) -> str | None:
+    """What the answer says about disruption budgets; None when it is not about them."""
     details = said.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
-    if not isinstance(causes, list):
-        return set()
-    return {str(cause.get("reason")) for cause in causes if isinstance(cause, dict)}
+    rows = [row for row in causes if isinstance(row, dict)] if isinstance(causes, list) else []
+    found = [str(row.get("message") or "") for row in rows if row.get("reason") == "DisruptionBudget"]
+    return " ".join(found) if found else None
 
 
 def _retry_after(headers: Mapping[str, str], said: Json) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from remediator.errors import Blocked
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, Taint
+from remediator.kube.patch import preconditioned, raw_taints
 
 FENCED = "remediator.dev/fenced"
 INCIDENT = "remediator.dev/incident"
@@ -56,11 +55,11 @@ def fence_patch(node: NodeView, incident: str, reason: str, *, cordon: bool) -> 
         annotations[CORDON_REASON] = reason[:MAX_REASON]
         done |= {REASON}
     if not is_fenced(node, incident):
-        spec["taints"] = [*_raw(node.taints), {"key": FENCED, "value": incident, "effect": EFFECT}]
+        spec["taints"] = [*raw_taints(node.taints), {"key": FENCED, "value": incident, "effect": EFFECT}]
     if not spec and not annotations:
         return None
     annotations |= {INCIDENT: incident, DID: ",".join(sorted(done))}
-    return _patch(node, annotations, spec)
+    return preconditioned(node, annotations=annotations, spec=spec)
 
 
 def unfence_patch(node: NodeView, incident: str) -> Json | None:
@@ -75,10 +74,10 @@ def unfence_patch(node: NodeView, incident: str) -> Json | None:
     if CORDON in done and node.unschedulable:
         spec["unschedulable"] = None
     if is_fenced(node, incident):
-        spec["taints"] = _raw(taint for taint in node.taints if taint.key != FENCED) or None
+        spec["taints"] = raw_taints(taint for taint in node.taints if taint.key != FENCED) or None
     if not spec and not annotations:
         return None
-    return _patch(node, annotations, spec)
+    return preconditioned(node, annotations=annotations, spec=spec)
 
 
 def _refuse_foreign(node: NodeView, incident: str) -> None:
@@ -92,14 +91,3 @@ def _refuse_foreign(node: NodeView, incident: str) -> None:
 
 def _fence(node: NodeView) -> Taint | None:
     return next((taint for taint in node.taints if taint.key == FENCED), None)
-
-
-def _raw(taints: Iterable[Taint]) -> list[Json]:
-    return [dict(taint.raw) for taint in taints]
-
-
-def _patch(node: NodeView, annotations: Mapping[str, str | None], spec: Json) -> Json:
-    metadata: Json = {"resourceVersion": node.resource_version, "uid": node.uid}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    return {"metadata": metadata, **({"spec": spec} if spec else {})}

@@ -30,6 +30,11 @@ def pod(namespace: str, pod_name: str) -> str:
     return f"/api/v1/namespaces/{name(namespace, 'namespace')}/pods/{name(pod_name, 'pod')}"
 
 
+def eviction(namespace: str, pod_name: str) -> str:
+    """Path of one pod's eviction."""
+    return f"{pod(namespace, pod_name)}/eviction"
+
+
 def leases(namespace: str) -> str:
     """Path of a namespace's leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{name(namespace, 'namespace')}/leases"

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from remediator.kube.errors import Json
-from remediator.kube.read import rows, strings, table, text
+from remediator.kube.read import rows, strings, table, text, words
 
 WORKER_LABELS = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
 WORKER_SELECTOR = ",".join(f"{key}={value}" for key, value in WORKER_LABELS.items())
 SCALING_MODE = "nodeset.slinky.slurm.net/scaling-mode"
 MIRROR = "kubernetes.io/config.mirror"
 FINISHED = ("Succeeded", "Failed")
+GPU_VENDOR, GPU_NAME = "nvidia.com/", "/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One ownerReference."""
+
+    kind: str
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod as last read. `deletion` is the deletionTimestamp or empty; `owners` are owner kinds."""
+    """One pod as last read. `deletion` is when its grace ends or ended, in seconds since the epoch: None
+    while nobody deletes it, infinite when that cannot be read. `claims` are DRA resource claims.
+    """
 
     namespace: str
     name: str
@@ -27,10 +41,13 @@ class PodView:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     phase: str
-    owners: tuple[str, ...]
-    deletion: str
+    owners: tuple[Owner, ...]
+    finalizers: tuple[str, ...]
+    deletion: float | None
     hostname: str
     host_network: bool
+    gpus: int
+    claims: int
 
     @property
     def key(self) -> str:
@@ -46,6 +63,25 @@ class PodView:
     def mirror(self) -> bool:
         """A static pod's mirror: the kubelet owns it."""
         return MIRROR in self.annotations
+
+    @property
+    def daemon(self) -> bool:
+        """A DaemonSet owns it: it comes back on this node whatever is done to it."""
+        return any(owner.kind == "DaemonSet" for owner in self.owners)
+
+    @property
+    def terminating(self) -> bool:
+        """Somebody deletes it; it may still run."""
+        return self.deletion is not None
+
+    @property
+    def holds_gpus(self) -> bool:
+        """It has GPUs of its node, or a device claim that may be one."""
+        return not self.finished and (self.gpus > 0 or self.claims > 0)
+
+    def overdue(self, now: float) -> float:
+        """Seconds since the pod should have been gone; 0 while it need not be."""
+        return 0.0 if self.deletion is None else max(0.0, now - self.deletion)
 
 
 def parse_pod(raw: Json) -> PodView | None:
@@ -64,10 +100,16 @@ def parse_pod(raw: Json) -> PodView | None:
         labels=strings(meta, "labels"),
         annotations=strings(meta, "annotations"),
         phase=text(table(raw, "status"), "phase"),
-        owners=tuple(text(row, "kind") for row in rows(meta, "ownerReferences")),
-        deletion=text(meta, "deletionTimestamp"),
+        owners=tuple(
+            Owner(text(row, "kind"), text(row, "name"), text(row, "uid"))
+            for row in rows(meta, "ownerReferences")
+        ),
+        finalizers=words(meta, "finalizers"),
+        deletion=_when(meta, "deletionTimestamp"),
         hostname=text(spec, "hostname"),
         host_network=spec.get("hostNetwork") is True,
+        gpus=_gpus(spec),
+        claims=len(rows(spec, "resourceClaims")),
     )
 
 
@@ -87,3 +129,34 @@ def slurm_node(pod: PodView) -> str | None:
     if pod.host_network:
         return pod.node or None
     return pod.hostname or pod.name
+
+
+def _when(meta: Json, key: str) -> float | None:
+    if meta.get(key) is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text(meta, key))
+        return at.timestamp() if at.tzinfo else math.inf
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def _gpus(spec: Json) -> int:
+    """What the containers ask for together, or one init container alone; an odd number counts as one."""
+    together = sum(_asked(row) for row in rows(spec, "containers"))
+    return max([together, *(_asked(row) for row in rows(spec, "initContainers"))])
+
+
+def _asked(container: Json) -> int:
+    resources = table(container, "resources")
+    asked = {**table(resources, "limits"), **table(resources, "requests")}
+    return sum(_count(value) for name, value in asked.items() if _is_gpu(name))
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.startswith(GPU_VENDOR) or resource.endswith(GPU_NAME)
+
+
+def _count(value: object) -> int:
+    written = str(value)
+    return int(written) if written.isascii() and written.isdigit() else 1

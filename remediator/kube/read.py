@@ -19,6 +19,12 @@ def rows(raw: Json, key: str) -> tuple[Json, ...]:
     return tuple(row for row in value if isinstance(row, dict)) if isinstance(value, list) else ()
 
 
+def words(raw: Json, key: str) -> tuple[str, ...]:
+    """The strings of the list under `key`; others in it are left out."""
+    value = raw.get(key)
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+
+
 def text(raw: Json, key: str) -> str:
     """The string under `key`, or an empty one."""
     value = raw.get(key)

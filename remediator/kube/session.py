@@ -62,8 +62,8 @@ class Api(Protocol):
     def post(self, path: str, body: Json, *, deadline: float, harmless: bool = False) -> Json | None:
         """Create; `harmless` for reviews, whose lost answer is no ambiguity."""
 
-    def delete(self, path: str, uid: str, *, deadline: float) -> Json | None:
-        """Delete this very object; Conflict when another one bears its name."""
+    def delete(self, path: str, uid: str, *, deadline: float, grace: int | None = None) -> Json | None:
+        """Delete this very object; Conflict when another one bears its name. `grace` in seconds."""
 
 
 class Stream:
@@ -134,9 +134,13 @@ class Session:
         """Create an object, an eviction or a review; Conflict when it exists."""
         return self._ask(Call("create", path, writes=not harmless), body, Deadline(deadline, self._clock))
 
-    def delete(self, path: str, uid: str, *, deadline: float) -> Json | None:
-        """Delete the object with this uid; None when it is gone, Conflict when the name was reused."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+    def delete(self, path: str, uid: str, *, deadline: float, grace: int | None = None) -> Json | None:
+        """Delete the object with this uid; None when it is gone, Conflict when the name was reused.
+        `grace` in seconds; None leaves it to the object.
+        """
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
         return self._ask(Call("delete", path, writes=True), body, Deadline(deadline, self._clock))
 
     def watch(self, path: str, *, params: Mapping[str, str], read_timeout: float) -> Stream:

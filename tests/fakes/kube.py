@@ -1,121 +1,42 @@
-"""An API server and a training cluster in memory, for tests that crash by the thousand."""
+"""A training cluster in memory, for tests that crash by the thousand."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import Fencing
+from remediator.actuators.ports import Offers, Removal, Written
+from remediator.actuators.spares import LabelledSpares
 from remediator.clock import Clock, ManualClock
 from remediator.kube import paths
-from remediator.kube.errors import Call, Conflict, Json
+from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
-from remediator.kube.pods import PodView
-from remediator.kube.session import Listing
+from remediator.kube.pods import PodView, parse_pod
+from remediator.kube.spare import SpareKeys
+from tests.fakes.kube_api import FakeApi, Hook, Write, merge, nothing
 
-Hook = Callable[[str], object]
+__all__ = ["FakeApi", "FakeCluster", "FakeSpares", "Hook", "Write", "merge", "nothing"]
 T = TypeVar("T")
-
-
-def nothing(_op: str) -> None:
-    """The hook that does nothing."""
-
-
-@dataclass(frozen=True)
-class Write:
-    """One accepted change: which request, by whom, and the patch (None for outside changes)."""
-
-    op: str
-    node: str
-    actor: str
-    patch: Json | None = None
-
-
-@dataclass
-class FakeApi:
-    """Nodes and pods with resourceVersions. `before` and `after` see each request ("patch nodes/gpu-0")
-    and may raise: before = it never arrived, after = accepted and the answer lost."""
-
-    before: Hook = nothing
-    after: Hook = nothing
-    objects: dict[str, Json] = field(default_factory=dict)
-    writes: list[Write] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    versions: itertools.count[int] = field(default_factory=lambda: itertools.count(100))
-
-    def get(self, path: str, *, deadline: float) -> Json | None:
-        """Read one object."""
-        return self._request(Call("get", path, writes=False), lambda: copy.deepcopy(self.objects.get(path)))
-
-    def list(self, path: str, *, deadline: float, params: Mapping[str, str] | None = None) -> Listing:
-        """Read a collection; understands the field selector spec.nodeName."""
-        node = (params or {}).get("fieldSelector", "").removeprefix("spec.nodeName=")
-
-        def read() -> Listing:
-            kind = path.rsplit("/", 1)[1]
-            found = [copy.deepcopy(obj) for at, obj in self.objects.items() if at.rsplit("/", 2)[1] == kind]
-            wanted = [obj for obj in found if not node or obj["spec"].get("nodeName") == node]
-            return Listing(tuple(wanted), str(next(self.versions)))
-
-        return self._request(Call("list", path, writes=False), read)
-
-    def patch(self, path: str, body: Json, *, deadline: float) -> Json | None:
-        """JSON merge patch with resourceVersion and uid as preconditions."""
-        call = Call("patch", path, writes=True)
-        return self._request(call, lambda: self._patched(call, body))
-
-    def post(self, path: str, body: Json, *, deadline: float, harmless: bool = False) -> Json | None:
-        """Not needed by the drivers so far."""
-        raise NotImplementedError(path)
-
-    def delete(self, path: str, uid: str, *, deadline: float) -> Json | None:
-        """Not needed by the drivers so far."""
-        raise NotImplementedError(path)
-
-    def put(self, path: str, obj: Json) -> None:
-        """Create or replace an object from outside."""
-        meta = {**obj["metadata"], "resourceVersion": str(next(self.versions))}
-        self.objects[path] = {**obj, "metadata": meta}
-
-    def _request(self, call: Call, act: Callable[[], T]) -> T:
-        self.requests.append(str(call))
-        self.before(str(call))
-        answer = act()
-        self.after(str(call))
-        return answer
-
-    def _patched(self, call: Call, body: Json) -> Json | None:
-        old = self.objects.get(call.path)
-        if old is None:
-            return None
-        for precondition in ("resourceVersion", "uid"):
-            wanted = body.get("metadata", {}).get(precondition)
-            if wanted is not None and wanted != old["metadata"][precondition]:
-                raise Conflict(f"{call}: {precondition} is not {wanted}")
-        new = merge(old, body)
-        if new != old:
-            new["metadata"]["resourceVersion"] = str(next(self.versions))
-            self.objects[call.path] = new
-            self.writes.append(Write("patch", old["metadata"]["name"], "remediator", copy.deepcopy(body)))
-        return copy.deepcopy(self.objects[call.path])
 
 
 class FakeCluster:
     """The Cluster port: the real driver over a FakeApi, and a hand to play everybody else.
 
-    `before(op)` and `after(op)` see port calls ("node", "pods_on", "fence", "unfence") and each API
-    request ("get nodes/gpu-0", "patch nodes/gpu-0"); what they raise is what the caller gets.
+    `before(op)` and `after(op)` see port calls ("node", "pods_on", "fence", "unfence", "evict",
+    "force_delete"; of `spares` "offers", "claim", "release", "retire", "admit", "detach", "attach") and each
+    API request ("get nodes/gpu-0", "create namespaces/slurm/pods/w-0/eviction"); what they raise is what
+    the caller gets. Kubelets live unless killed: an evicted pod is gone at once.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.before: Hook = nothing
         self.after: Hook = nothing
-        self.api = FakeApi(before=self._before, after=self._after)
-        self._driver = KubeCluster(self.api, clock or ManualClock())
+        clock = clock or ManualClock()
+        self.api = FakeApi(before=self._before, after=self._after, clock=clock)
+        self._driver = KubeCluster(self.api, clock)
+        self.spares = FakeSpares(LabelledSpares(self.api, clock, SpareKeys()), self.hooked)
         self._uids = itertools.count(1)
 
     @property
@@ -124,32 +45,46 @@ class FakeCluster:
         return self.api.writes
 
     def ours(self, node: str) -> list[Write]:
-        """Accepted writes by us to one node."""
+        """Accepted writes by us to one node, or to one pod ("namespace/name")."""
         return [write for write in self.writes if write.node == node and write.actor == "remediator"]
 
     def node(self, name: str, *, deadline: float) -> NodeView | None:
         """See the port."""
-        return self._hooked("node", lambda: self._driver.node(name, deadline=deadline))
+        return self.hooked("node", lambda: self._driver.node(name, deadline=deadline))
 
     def pods_on(self, node: str, *, deadline: float) -> tuple[PodView, ...]:
         """See the port."""
-        return self._hooked("pods_on", lambda: self._driver.pods_on(node, deadline=deadline))
+        return self.hooked("pods_on", lambda: self._driver.pods_on(node, deadline=deadline))
 
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Fencing:
+    ) -> Written:
         """See the port."""
-        return self._hooked(
+        return self.hooked(
             "fence",
             lambda: self._driver.fence(node, uid, incident, reason, cordon=cordon, deadline=deadline),
         )
 
-    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Fencing:
+    def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """See the port."""
-        return self._hooked("unfence", lambda: self._driver.unfence(node, uid, incident, deadline=deadline))
+        return self.hooked("unfence", lambda: self._driver.unfence(node, uid, incident, deadline=deadline))
+
+    def evict(self, pod: PodView, *, deadline: float) -> Removal:
+        """See the port."""
+        return self.hooked("evict", lambda: self._driver.evict(pod, deadline=deadline))
+
+    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
+        """See the port."""
+        return self.hooked("force_delete", lambda: self._driver.force_delete(pod, deadline=deadline))
 
     def add_node(
-        self, name: str, *, labels: dict[str, str] | None = None, boot_id: str = "", provider_id: str = ""
+        self,
+        name: str,
+        *,
+        labels: dict[str, str] | None = None,
+        taints: tuple[str, ...] = (),
+        boot_id: str = "",
+        provider_id: str = "",
     ) -> str:
         """A Ready node; its uid. The same name again is another machine under that name."""
         uid = f"uid-{name}-{next(self._uids)}"
@@ -157,7 +92,10 @@ class FakeCluster:
             paths.node(name),
             {
                 "metadata": {"name": name, "uid": uid, "labels": labels or {}},
-                "spec": {"providerID": provider_id or f"fake://{uid}"},
+                "spec": {
+                    "providerID": provider_id or f"fake://{uid}",
+                    "taints": [{"key": key, "value": "true", "effect": "NoSchedule"} for key in taints],
+                },
                 "status": {
                     "nodeInfo": {"bootID": boot_id or f"boot-{uid}"},
                     "conditions": [{"type": "Ready", "status": "True"}],
@@ -165,6 +103,12 @@ class FakeCluster:
             },
         )
         return uid
+
+    def add_spare(self, name: str, pool: Mapping[str, str], **labels: str) -> str:
+        """A spare of the pool with these labels; its uid."""
+        keys = SpareKeys()
+        marks = {**pool, keys.spare: keys.value, **labels}
+        return self.add_node(name, labels=marks, taints=(keys.spare,))
 
     def remove_node(self, name: str) -> None:
         """The node object is deleted from outside."""
@@ -200,6 +144,8 @@ class FakeCluster:
         annotations: dict[str, str] | None = None,
         phase: str = "Running",
         owner: str = "",
+        gpus: int = 0,
+        finalizers: tuple[str, ...] = (),
     ) -> str:
         """A pod on a node; its uid."""
         uid = f"uid-{name}-{next(self._uids)}"
@@ -213,8 +159,13 @@ class FakeCluster:
                     "labels": labels or {},
                     "annotations": annotations or {},
                     "ownerReferences": [{"kind": owner}] if owner else [],
+                    "finalizers": list(finalizers),
                 },
-                "spec": {"nodeName": node, "hostname": name},
+                "spec": {
+                    "nodeName": node,
+                    "hostname": name,
+                    "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}] if gpus else [],
+                },
                 "status": {"phase": phase},
             },
         )
@@ -223,6 +174,34 @@ class FakeCluster:
     def remove_pod(self, namespace: str, name: str) -> None:
         """The pod is gone."""
         del self.api.objects[paths.pod(namespace, name)]
+
+    def pod(self, namespace: str, name: str) -> PodView | None:
+        """The pod as it is, past all hooks."""
+        raw = self.api.objects.get(paths.pod(namespace, name))
+        return None if raw is None else parse_pod(raw)
+
+    def change_pod(self, namespace: str, name: str, patch: Json) -> None:
+        """Somebody else patches the pod (labels, phase, finalizers)."""
+        path = paths.pod(namespace, name)
+        new = merge(self.api.objects[path], patch)
+        self.api.put(path, new)
+        if new["metadata"].get("deletionGracePeriodSeconds") == 0:
+            self.api.kubelet_ends(path)
+
+    def protect_pod(self, namespace: str, name: str, *budgets: str) -> None:
+        """The named disruption budgets forbid its eviction; none lifts that."""
+        self.api.budgets[paths.pod(namespace, name)] = list(budgets)
+
+    def kill_kubelet(self, node: str) -> None:
+        """Deleted pods of this node stay Terminating."""
+        self.api.dead_kubelets.add(node)
+
+    def revive_kubelet(self, node: str) -> None:
+        """The kubelet is back and ends what was deleted meanwhile."""
+        self.api.dead_kubelets.discard(node)
+        mine = [path for path, obj in self.api.objects.items() if obj["spec"].get("nodeName") == node]
+        for path in mine:
+            self.api.kubelet_ends(path)
 
     def view(self, name: str) -> NodeView:
         """The node as it is, past all hooks."""
@@ -244,22 +223,52 @@ class FakeCluster:
     def _after(self, op: str) -> None:
         self.after(op)
 
-    def _hooked(self, op: str, act: Callable[[], T]) -> T:
+    def hooked(self, op: str, act: Callable[[], T]) -> T:
+        """A port call between the hooks."""
         self.before(op)
         answer = act()
         self.after(op)
         return answer
 
 
-def merge(target: Json, patch: Json) -> Json:
-    """RFC 7386: the target with the patch applied; both stay as they are."""
-    result = dict(target)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            old = result.get(key)
-            result[key] = merge(old if isinstance(old, dict) else {}, value)
-        else:
-            result[key] = copy.deepcopy(value)
-    return result
+class FakeSpares:
+    """The SparePool port: the real driver between the cluster's hooks."""
+
+    def __init__(self, driver: LabelledSpares, hooked: Callable[[str, Callable[[], Any]], Any]) -> None:
+        self._driver = driver
+        self._hooked = hooked
+
+    def offers(self, pool: Mapping[str, str], like: Mapping[str, str], *, deadline: float) -> Offers:
+        """See the port."""
+        offers: Offers = self._hooked("offers", lambda: self._driver.offers(pool, like, deadline=deadline))
+        return offers
+
+    def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write("claim", lambda: self._driver.claim(node, uid, incident, deadline=deadline))
+
+    def release(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write("release", lambda: self._driver.release(node, uid, incident, deadline=deadline))
+
+    def retire(self, node: str, uid: str, incident: str, reason: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write(
+            "retire", lambda: self._driver.retire(node, uid, incident, reason, deadline=deadline)
+        )
+
+    def admit(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write("admit", lambda: self._driver.admit(node, uid, incident, deadline=deadline))
+
+    def detach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write("detach", lambda: self._driver.detach(node, uid, incident, deadline=deadline))
+
+    def attach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+        """See the port."""
+        return self._write("attach", lambda: self._driver.attach(node, uid, incident, deadline=deadline))
+
+    def _write(self, op: str, act: Callable[[], Written]) -> Written:
+        written: Written = self._hooked(op, act)
+        return written

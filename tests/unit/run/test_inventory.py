@@ -37,9 +37,12 @@ WORKER = PodView(
     annotations={},
     phase="Running",
     owners=(),
-    deletion="",
+    finalizers=(),
+    deletion=None,
     hostname="w-0",
     host_network=False,
+    gpus=8,
+    claims=0,
 )
 
 
@@ -126,7 +129,7 @@ def test_the_pools_size_counts_its_own_nodes_only() -> None:
         (replace(WORKER, phase="Failed"), ()),
         (replace(WORKER, phase="Succeeded"), ()),
         (replace(WORKER, phase="Pending"), ("w-0",)),
-        (replace(WORKER, deletion="2026-01-01T00:00:00Z"), ("w-0",)),
+        (replace(WORKER, deletion=1_800_000_000.0), ("w-0",)),
     ],
 )
 def test_the_slurm_workers_of_a_node(pod: PodView, names: tuple[str, ...]) -> None:
