@@ -52,6 +52,7 @@ class Agent:
         self._state = StateDir(settings.state_dir)
         self._outbox = Outbox()
         self._boot = read_boot_id(settings.boot_id_path)
+        self.metrics.speak_for(settings.node, self._boot)
         self._read_to, self._saved = self._resume()
         self.source = open_source(settings.kernel_log, self._start_after())
         self._live = False
@@ -110,6 +111,7 @@ class Agent:
         if boot != self._boot:
             self._log.info("new boot", boot_id=boot)
             self._boot = boot
+            self.metrics.speak_for(self._settings.node, boot)
             self._due = min(self._due, self._clock.steady())
             self._drop_old_boots()
 

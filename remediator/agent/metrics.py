@@ -27,6 +27,12 @@ class Metrics:
         self.registry = registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=registry)
         self._seen: set[tuple[str, str]] = set()
+        self._info = Gauge(
+            "remediator_agent_info",
+            "Whose agent this is, and the node's present boot; always 1.",
+            ["node", "boot_id"],
+            registry=registry,
+        )
         self.records = Counter(
             "remediator_agent_records",
             "Kernel-log records of the kernel itself that were read.",
@@ -80,6 +86,11 @@ class Metrics:
             self.pushes.labels(result)
         for reason in ("refused", "older_boot"):
             self.dead_letters.labels(reason)
+
+    def speak_for(self, node: str, boot_id: str) -> None:
+        """Name the node and its present boot, so that rules can join both to the counters."""
+        self._info.clear()
+        self._info.labels(node, boot_id).set(1)
 
     def count_xid(self, xid: int, pci: str | None) -> None:
         """Count one XID line; pairs of code and device beyond 256 are `other`."""

@@ -6,6 +6,7 @@ from remediator.settings.example import example
 from remediator.settings.load import load, overrides
 from remediator.settings.problems import SettingsError
 from remediator.settings.tree import (
+    Alertmanager,
     Budgets,
     Cluster,
     Http,
@@ -13,14 +14,17 @@ from remediator.settings.tree import (
     Leadership,
     Log,
     Pool,
+    Prometheus,
     Settings,
     Share,
     Slurm,
     Stage,
     Store,
+    Webhook,
 )
 
 __all__ = [
+    "Alertmanager",
     "Budgets",
     "Cluster",
     "Http",
@@ -28,12 +32,14 @@ __all__ = [
     "Leadership",
     "Log",
     "Pool",
+    "Prometheus",
     "Settings",
     "SettingsError",
     "Share",
     "Slurm",
     "Stage",
     "Store",
+    "Webhook",
     "example",
     "load",
     "overrides",

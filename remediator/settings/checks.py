@@ -20,15 +20,22 @@ def _sqlite_url(url: str) -> str:
 
 
 def _http_url(url: str) -> str:
+    return _url(url, "http://slurm-restapi.slurm:6820", with_path=False)
+
+
+def _server_url(url: str) -> str:
+    return _url(url, "http://alertmanager.monitoring:9093", with_path=True)
+
+
+def _url(url: str, example: str, *, with_path: bool) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(
-            "must be an http:// or https:// URL with a host; write http://slurm-restapi.slurm:6820"
-        )
+        raise ValueError(f"must be an http:// or https:// URL with a host; write {example}")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not carry credentials; put the token in a file and name it in token_path")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("must end after host and port; write http://slurm-restapi.slurm:6820")
+    if (parts.path.strip("/") and not with_path) or parts.query or parts.fragment:
+        end = "its path" if with_path else "host and port"
+        raise ValueError(f"must end after {end}; write {example}")
     _ = parts.port  # urlsplit checks the port only when asked; its ValueError says what is wrong
     return url.rstrip("/")
 
@@ -41,8 +48,10 @@ def _absolute(path: Path) -> Path:
 
 SqliteUrl = Annotated[str, AfterValidator(_sqlite_url)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+ServerUrl = Annotated[str, AfterValidator(_server_url)]
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 Dns = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+LabelName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")]
 LabelKey = Annotated[
     str,
     StringConstraints(
