@@ -29,6 +29,7 @@ class Incident(Ours):
     opened_at: float
     closed_at: float | None = None
     held_by: str = ""
+    pool: str = ""
 
     @property
     def reason_prefix(self) -> str:

@@ -63,6 +63,7 @@ incident = sa.Table(
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("closed_at", sa.Float),
     sa.Column("held_by", sa.String, nullable=False),
+    sa.Column("pool", sa.String, nullable=False),
 )
 _open = incident.c.state != "closed"
 sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=_open, postgresql_where=_open)
@@ -104,6 +105,22 @@ watched_run = sa.Table(
     sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
     sa.Column("run", sa.String, primary_key=True),
     sa.Column("body", sa.JSON, nullable=False),
+)
+
+spare = sa.Table(
+    "spare",
+    metadata,
+    sa.Column("uid", sa.String, primary_key=True),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), nullable=False, unique=True),
+    sa.Column("state", sa.String, nullable=False),
+)
+
+refused_spare = sa.Table(
+    "refused_spare",
+    metadata,
+    sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
+    sa.Column("uid", sa.String, primary_key=True),
 )
 
 outbox = sa.Table(

@@ -32,6 +32,6 @@ def _attempt(step: Step, context: Context, may_act: bool, probe: Probe) -> Outco
     if seen is not None or not may_act or not isinstance(step, Writing):
         return seen
     probe(f"{step.name}:intent")
-    step.act(context)
+    ended = step.act(context)
     probe(f"{step.name}:accepted")
-    return step.verify(context)
+    return ended or step.verify(context)

@@ -2,26 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
+from remediator.actuators.spares import Spares
+from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
+from remediator.model.spare import Spare
+from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
+
+NoSpare = Literal["go-on", "wait", "page"]
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """What the site's settings say about how far steps may go."""
+
+    no_replace_label: str = NO_REPLACE
+    protected: tuple[Protected, ...] = PROTECTED
+    no_spare: NoSpare = "wait"
+    pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The doors to the outside, each behind the guard; `worker` is the cached pod of a Slurm node."""
+
+    slurm: Scheduler
+    nodes: Nodes
+    spares: Spares
+    worker: Callable[[str], PodView | None]
 
 
 @dataclass(frozen=True)
 class Context:
-    """Everything one attempt gets; `known_runs` are the keys of the runs already on the books."""
+    """Everything one attempt gets; `runs` are the job runs already on the books."""
 
     incident: Incident
     row: StepRow
     now: float
-    slurm: Scheduler
-    nodes: Nodes
+    ports: Ports
+    conduct: Conduct
     run: JobRun | None = None
-    known_runs: frozenset[str] = field(default_factory=frozenset)
+    runs: tuple[JobRun, ...] = ()
+    spare: Spare | None = None
+
+    @property
+    def slurm(self) -> Scheduler:
+        """Slurm, behind the guard."""
+        return self.ports.slurm
+
+    @property
+    def nodes(self) -> Nodes:
+        """Kubernetes nodes and pods, behind the guard."""
+        return self.ports.nodes
+
+    @property
+    def spares(self) -> Spares:
+        """The spare pool, behind the guard."""
+        return self.ports.spares
+
+    @property
+    def known_runs(self) -> frozenset[str]:
+        """Keys of the runs already on the books."""
+        return frozenset(run.key for run in self.runs)
 
     @property
     def the_run(self) -> JobRun:
@@ -29,3 +78,10 @@ class Context:
         if self.run is None:
             raise LookupError(f"step {self.row.name} has no job run {self.row.subject}")
         return self.run
+
+    @property
+    def the_spare(self) -> Spare:
+        """The spare of a step that comes after its claim."""
+        if self.spare is None:
+            raise LookupError(f"step {self.row.name} has no spare")
+        return self.spare

@@ -22,10 +22,15 @@ def is_our_drain(node: SlurmNode, incident: Incident) -> bool:
     return node.is_drain and node.reason.startswith(incident.reason_prefix)
 
 
+def ours_or_systems(node: SlurmNode, incident: Incident) -> bool:
+    """The reason is empty, this incident's, or written by the system: it may be cleared."""
+    return not node.reason or node.reason.startswith((incident.reason_prefix, *SYSTEM_PREFIXES))
+
+
 def check_owner(node: SlurmNode, incident: Incident) -> None:
     """Blocked when the reason is a person's or another tool's; their text and state stay."""
     reason = node.reason
-    if not reason or reason.startswith((incident.reason_prefix, *SYSTEM_PREFIXES)):
+    if ours_or_systems(node, incident):
         return
     if reason.startswith("remediator: ") and not node.is_drain:
         return

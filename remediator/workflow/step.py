@@ -30,8 +30,8 @@ class Writing(Step):
         """What `act` is about to do, for the record that is committed before it."""
 
     @abstractmethod
-    def act(self, context: Context) -> None:
-        """The write."""
+    def act(self, context: Context) -> Outcome | None:
+        """The write. An outcome ends the attempt at once; None goes on to `verify`."""
 
     def verify(self, context: Context) -> Outcome:
         """Look again: an accepted write that cannot be seen is not done."""

@@ -7,6 +7,8 @@ from remediator.workflow.steps.admit import Admit
 from remediator.workflow.steps.close import Close
 from remediator.workflow.steps.drain_slurm import DrainSlurm
 from remediator.workflow.steps.fence_node import FenceNode
+from remediator.workflow.steps.free_place import FreePlace
+from remediator.workflow.steps.hold_place import HoldPlace
 from remediator.workflow.steps.prove_resume import ProveResume
 from remediator.workflow.steps.release_jobs import ReleaseJobs
 from remediator.workflow.steps.start_jobs import StartJobs
@@ -19,9 +21,11 @@ STEPS: dict[str, Step] = {
         DrainSlurm(),
         FenceNode(),
         Survey(),
+        HoldPlace(),
         ReleaseJobs(),
         StartJobs(),
         ProveResume(),
+        FreePlace(),
         Close(),
     )
 }

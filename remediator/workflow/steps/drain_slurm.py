@@ -32,14 +32,15 @@ class DrainSlurm(Writing):
         facts = {"seen_at": context.now, "ctld_started": context.slurm.config().started_at}
         return Done(f"Slurm drains {names}", facts)
 
-    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a node's step
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes, and the reason they get."""
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
-    def act(self, context: Context) -> None:
+    def act(self, context: Context) -> Outcome | None:
         """One DRAIN per node that lacks it."""
         for name in self._undrained(context):
             context.slurm.drain(name, context.incident.drain_reason)
+        return None
 
     def _undrained(self, context: Context) -> list[str]:
         missing = []

@@ -7,8 +7,10 @@ from remediator.errors import GiveUp
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome
 from remediator.model.run import JobRun
+from remediator.policy.vetoes import Veto
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
+from remediator.workflow.veto import standing_veto
 
 
 class FenceNode(Writing):
@@ -23,19 +25,25 @@ class FenceNode(Writing):
         node = context.nodes.node(incident.node)
         if node is None or node.uid != incident.node_uid:
             raise GiveUp(f"{incident.node} is not the machine of this incident any more: nothing is fenced")
-        return self._done(incident.node) if fenced(node, incident) else None
+        vetoed = standing_veto(context)
+        if fenced(node, incident, cordon=vetoed is None):
+            return self._done(incident.node, vetoed)
+        return None
 
-    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a node's step
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which node."""
         return f"taint and cordon {incident.node}"
 
-    def act(self, context: Context) -> None:
-        """One PATCH with the resourceVersion that was read."""
-        context.nodes.fence(context.incident)
+    def act(self, context: Context) -> Outcome | None:
+        """One PATCH with the resourceVersion that was read; a veto leaves out the cordon."""
+        context.nodes.fence(context.incident, cordon=standing_veto(context) is None)
+        return None
 
     def verify(self, context: Context) -> Outcome:
         """Done: the driver has read the node back and refuses when the fence does not show."""
-        return self._done(context.incident.node)
+        return self._done(context.incident.node, standing_veto(context))
 
-    def _done(self, node: str) -> Outcome:
+    def _done(self, node: str, vetoed: Veto | None) -> Outcome:
+        if vetoed is not None:
+            return Done(f"{node} is tainted, not cordoned: vetoed by {vetoed}")
         return Done(f"{node} is tainted and cordoned")

@@ -36,16 +36,17 @@ class ReleaseJobs(Writing):
         self._demand_drain(context, job)
         return None
 
-    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a job's step
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job is asked to save and restart."""
         return f"requeue {who(run)}: SIGTERM, then KillWait to save"
 
-    def act(self, context: Context) -> None:
+    def act(self, context: Context) -> Outcome | None:
         """The run's one requeue, only if a fresh read still shows this very run."""
         run = context.the_run
         job = context.slurm.job(run.job_id)
         if job is not None and not moved_on(job, run) and not job.is_completing:
             context.slurm.requeue(job)
+        return None
 
     def _demand_drain(self, context: Context, job: SlurmJob) -> None:
         for name in set(job.nodes) & set(context.incident.slurm_nodes):

@@ -6,8 +6,10 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
+from remediator.workflow.places import place_name
 from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
+from slurm_bridge.model import SlurmJob
 
 
 class StartJobs(Writing):
@@ -26,14 +28,23 @@ class StartJobs(Writing):
             return Wait(f"job {run.address} is still COMPLETING", after=0.5)
         if not moved_on(job, run):
             return Done(f"job {run.address} never ran on the node")
-        if (job.begin_time or 0.0) > context.now + 1:
+        if (job.begin_time or 0.0) > context.now + 1 or self._outside(context, job):
             return None
         return Done(f"job {run.address} may start at once")
 
-    def intention(self, incident: Incident, run: JobRun | None) -> str:  # noqa: ARG002 - a job's step
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job may go."""
         return f"lift the requeue delay of {who(run)}"
 
-    def act(self, context: Context) -> None:
-        """Set the job's begin time to now."""
+    def _outside(self, context: Context, job: SlurmJob) -> bool:
+        """A place is kept for the job, and it is not in it yet."""
+        name = place_name(context.incident, context.the_run)
+        return job.reservation != name and context.slurm.reservation(name) is not None
+
+    def act(self, context: Context) -> Outcome | None:
+        """Put the job into the place kept for it, then set its begin time to now."""
+        job = context.slurm.job(context.the_run.job_id)
+        if job is not None and self._outside(context, job):
+            context.slurm.set_job_reservation(job.job_id, place_name(context.incident, context.the_run))
         context.slurm.start_now(context.the_run.job_id)
+        return None

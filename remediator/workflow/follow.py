@@ -1,0 +1,80 @@
+"""What a step found and only the core may act on: job runs, offered spares, a spare to let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from remediator.model.incident import Incident
+from remediator.model.run import JobRun
+from remediator.store import outbox, spares, steps
+from remediator.workflow import notices
+from remediator.workflow.journal import Journal
+from remediator.workflow.plans import job_rows
+
+Follow = Callable[[sa.Connection, Incident, Any, float], None]
+
+
+class FollowUps:
+    """One method per kind of fact, each in the transaction of the outcome that brought it."""
+
+    def __init__(self, journal: Journal, cluster: str) -> None:
+        self._journal = journal
+        self._cluster = cluster
+        self._kinds: dict[str, Follow] = {
+            "runs": self._runs,
+            "offers": self._offers,
+            "refuse": self._refuse,
+            "again": self._again,
+            "admitted": self._admitted,
+        }
+
+    def follow(
+        self, connection: sa.Connection, incident: Incident, facts: dict[str, Any], now: float
+    ) -> None:
+        """Do what these facts ask for; others are only kept."""
+        for kind, value in facts.items():
+            if kind in self._kinds:
+                self._kinds[kind](connection, incident, value, now)
+
+    def _runs(
+        self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, Any]], now: float
+    ) -> None:
+        for body in bodies:
+            run = JobRun.model_validate(body)
+            owner = steps.claim_run(connection, self._cluster, incident.id, run)
+            owned = owner == incident.id
+            steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))
+            why = f"job {run.address} of {run.user}: {run.release}{f' ({run.why})' if run.why else ''}"
+            if owned:
+                outbox.put(connection, incident.id, [notices.to_owner(incident, run)], now)
+            else:
+                why = f"job {run.address} is already being moved by incident {owner}"
+            self._journal.record(
+                connection, "job-run", incident, now, why=why, target=run.address, detail=dict(body)
+            )
+
+    def _offers(
+        self, connection: sa.Connection, incident: Incident, offers: list[list[str]], now: float
+    ) -> None:
+        taken = spares.take(connection, incident.id, offers)
+        why = (
+            f"spare {taken.node} is for this incident" if taken else "every offered spare is somebody else's"
+        )
+        target = taken.node if taken else incident.node
+        self._journal.record(connection, "spare-claimed", incident, now, why=why, target=target)
+
+    def _refuse(self, connection: sa.Connection, incident: Incident, uid: str, now: float) -> None:
+        spares.refuse(connection, incident.id)
+        why = f"the spare with UID {uid} is not taken for this incident again"
+        self._journal.record(connection, "spare-refused", incident, now, why=why)
+
+    def _again(self, connection: sa.Connection, incident: Incident, step: str, now: float) -> None:
+        for row in steps.of_incident(connection, incident.id):
+            if row.name == step:
+                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+
+    def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:
+        spares.admitted(connection, incident.id)

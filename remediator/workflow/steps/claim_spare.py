@@ -1,0 +1,58 @@
+"""claim-spare: one spare for this incident alone. The row in the store is the claim; people see a note."""
+
+from __future__ import annotations
+
+from remediator.actuators.ports import Unfit
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, Hold, Outcome, Wait
+from remediator.model.run import JobRun
+from remediator.workflow.context import Context
+from remediator.workflow.step import Writing
+
+
+class ClaimSpare(Writing):
+    """Offers come from the pool's driver; the core takes the first that nobody has."""
+
+    name = "claim-spare"
+    bound_s = 5.0
+
+    def check(self, context: Context) -> Outcome | None:
+        """Done when the spare is ours and says so; Wait with offers for the core to take one."""
+        if context.spare is not None:
+            return self._noted(context)
+        node = context.nodes.node(context.incident.node)
+        offers = context.spares.offers(
+            context.conduct.pools.get(context.incident.pool, {}), node.labels if node else {}
+        )
+        if not offers.usable:
+            return self._none(context, "; ".join(offers.refused) or "the pool has no spare")
+        facts = {"offers": [[spare.name, spare.uid] for spare in offers.usable]}
+        return Wait(f"{len(offers.usable)} spares offered", after=0.0, facts=facts)
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
+        """For which incident; the record of the claim names the spare."""
+        return f"note on the claimed spare that it is for incident {incident.id}"
+
+    def act(self, context: Context) -> Outcome | None:
+        """The note; a spare that turned out unfit is let go, and the next one is taken."""
+        spare = context.the_spare
+        try:
+            context.spares.claim(spare)
+        except Unfit as error:
+            return Wait(f"{spare.node} cannot be taken: {error}", after=0.0, facts={"refuse": spare.uid})
+        return None
+
+    def _noted(self, context: Context) -> Outcome | None:
+        spare = context.the_spare
+        if context.spares.is_claimed(spare):
+            return Done(f"spare {spare.node} is claimed", {"spare": spare.node})
+        return None
+
+    def _none(self, context: Context, why: str) -> Outcome:
+        match context.conduct.no_spare:
+            case "go-on":
+                return Done(f"no spare ({why}): the jobs move, the node is not replaced", {"spare": None})
+            case "wait":
+                return Wait(f"waits for a spare: {why}", after=10.0)
+            case _:
+                return Hold(f"no spare: {why}", after=10.0)

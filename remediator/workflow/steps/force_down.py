@@ -1,0 +1,43 @@
+"""force-down: DOWN ends what would not end. Only when every remaining run had its whole grace."""
+
+from __future__ import annotations
+
+from remediator.errors import Blocked
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, Outcome
+from remediator.model.run import JobRun
+from remediator.workflow.context import Context
+from remediator.workflow.occupants import jobs_on, may_be_forced
+from remediator.workflow.step import Writing
+from remediator.workflow.veto import demand_no_veto
+
+
+class ForceDown(Writing):
+    """Everything is read again: jobs, opt-outs and vetoes."""
+
+    name = "force-down"
+    bound_s = 5.0
+
+    def check(self, context: Context) -> Outcome | None:
+        """Done when nothing is left; Blocked when something there may not be forced."""
+        left = jobs_on(context)
+        if not left and not any(context.slurm.node(name).is_busy for name in context.incident.slurm_nodes):
+            return Done("nothing to force")
+        if all(context.slurm.node(name).is_down for name in context.incident.slurm_nodes):
+            return Done(f"{', '.join(context.incident.slurm_nodes)} is DOWN")
+        if not may_be_forced(context, left):
+            names = ", ".join(f"job {job.address}" for job in left)
+            raise Blocked(f"{names} may not be ended by force")
+        demand_no_veto(context)
+        return None
+
+    def intention(self, incident: Incident, run: JobRun | None) -> str:
+        """Which nodes."""
+        return f"set {', '.join(incident.slurm_nodes)} DOWN, ending what would not end"
+
+    def act(self, context: Context) -> Outcome | None:
+        """DOWN on each literal node that still has something."""
+        for name in context.incident.slurm_nodes:
+            if context.slurm.node(name).is_busy:
+                context.slurm.set_down(name, context.incident.drain_reason)
+        return None
