@@ -52,7 +52,7 @@ class AgentAuth:
 
     def remembered(self, header: str | None) -> Reviewed | None:
         """As `sender`, but never asks: None when the API server has to be asked."""
-        key = _digest(_bearer(header))
+        key = _digest(bearer(header))
         verdict = self._accepted.get(key) or self._denied.get(key)
         return None if verdict is None else self._admitted(verdict)
 
@@ -61,7 +61,7 @@ class AgentAuth:
         known = self.remembered(header)
         if known is not None:
             return known
-        token = _bearer(header)
+        token = bearer(header)
         verdict = self._reviewer(token)
         (self._accepted if verdict.authenticated else self._denied).put(_digest(token), verdict)
         return self._admitted(verdict)
@@ -78,11 +78,12 @@ class AgentAuth:
         return verdict
 
 
-def _bearer(header: str | None) -> str:
+def bearer(header: str | None) -> str:
+    """The token in an Authorization header; Unauthenticated when there is none that could be one."""
     kind, _, token = (header or "").partition(" ")
     token = token.strip()
     if kind.lower() != "bearer" or not token:
-        raise Unauthenticated("send a projected token: Authorization: Bearer TOKEN")
+        raise Unauthenticated("send a token: Authorization: Bearer TOKEN")
     if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable():
         raise Unauthenticated("this is not a token")
     return token

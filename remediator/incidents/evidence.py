@@ -1,0 +1,80 @@
+"""How far a signal can be trusted, and when several together are enough to interrupt jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from remediator.model.incident import Tier
+from remediator.model.signal import Signal
+
+Witness = Literal["kernel-log", "own-counters", "dcgm-health", "dcgm-xid", "none"]
+
+UNKNOWN_BOOT_S = 600.0
+# The faults of T0 are single moments, seen by all within a sample, a scrape and an evaluation.
+AGREE_S: dict[Tier, float] = {"T0": 60.0, "T1": 600.0, "T2": 60.0, "T3": 60.0}
+
+# An alert that does not say what measured it is taken for the weakest.
+_BY_LABEL: dict[object, Witness] = {
+    "own-counters": "own-counters",
+    "dcgm-health": "dcgm-health",
+    "dcgm-xid": "dcgm-xid",
+}
+_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "own-counters"})
+_ALERTS = frozenset({"webhook", "backfill"})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether jobs may be interrupted on this evidence, and the sentence that says why."""
+
+    enough: bool
+    sentence: str
+
+
+def witness_of(signal: Signal) -> Witness:
+    """What measured the fault. Webhook and backfill carry the same alert: they are no two witnesses."""
+    if signal.source == "agent":
+        return "kernel-log"
+    if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
+        return "none"
+    said = _BY_LABEL.get(signal.detail.get("witness"), "dcgm-xid")
+    # without a code an alert can only support another one, and only if it says that it is about health
+    return said if signal.kind == "xid" or said == "dcgm-health" else "none"
+
+
+def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
+    """Whether the signal speaks of boot `boot_id`; one that does not say counts for ten minutes."""
+    if signal.boot_id:
+        return signal.boot_id == boot_id
+    return now - signal.seen_at <= UNKNOWN_BOOT_S
+
+
+def before_close(signal: Signal, closed_at: float | None) -> bool:
+    """Whether the episode began before the machine's last incident was closed: it is that incident's past."""
+    return closed_at is not None and signal.seen_at <= closed_at
+
+
+def judge(signal: Signal, others: Iterable[Signal], boot_id: str, tier: Tier, now: float) -> Verdict:
+    """One trusted witness is enough, or two of the rest that agree in time, node and fault.
+
+    `others` are signals of the same node in any order; those of another boot or another code count nothing.
+    """
+    agreeing = [signal, *(other for other in others if _agree(signal, other, AGREE_S[tier]))]
+    witnesses = {witness_of(one) for one in agreeing if of_this_boot(one, boot_id, now)} - {"none"}
+    names = ", ".join(sorted(witnesses)) or "nobody"
+    if witnesses & _TRUSTED:
+        return Verdict(True, f"seen by {names}")
+    if len(witnesses) > 1:
+        return Verdict(True, f"seen by two witnesses: {names}")
+    return Verdict(False, f"seen by {names} only: recorded until a second witness agrees")
+
+
+def _agree(one: Signal, other: Signal, within: float) -> bool:
+    return (
+        one.node == other.node
+        and abs(one.seen_at - other.seen_at) <= within
+        and (other.code == one.code or witness_of(other) == "dcgm-health")
+        and (one.pci is None or other.pci is None or one.pci == other.pci)
+    )

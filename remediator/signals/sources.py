@@ -1,0 +1,149 @@
+"""Whom the backfill asks for firing alerts: Alertmanager, and Prometheus through its own client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import requests
+import urllib3
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from remediator.errors import BadInput, Retry
+from remediator.signals.alertmanager import Alert, listed, sampled
+
+LONGEST_ANSWER = 64 * 1024 * 1024
+# Firing alerts and the second they became active: Alertmanager's `startsAt` for rules without `for`.
+QUERY = 'ALERTS_FOR_STATE and ignoring(alertstate) ALERTS{alertstate="firing"}'
+
+Result = TypeVar("Result")
+
+
+class Source(Protocol):
+    """A server that knows which alerts fire."""
+
+    name: str
+
+    def firing(self) -> list[Alert | None]:
+        """All of them, None where one cannot be read; Retry when the server does not answer."""
+
+
+class AlertmanagerSource:
+    """GET /api/v2/alerts, silenced ones too: what is silenced there must not come in by Prometheus."""
+
+    name = "alertmanager"
+
+    def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
+        self._url = f"{url}/api/v2/alerts?active=true&silenced=true&inhibited=true&unprocessed=false"
+        self._token_path = token_path
+        self._pool = urllib3.PoolManager(
+            num_pools=1, maxsize=1, retries=False, timeout=urllib3.Timeout(total=deadline_s)
+        )
+        self._bounded = _Bounded(self._ask, self.name, deadline_s)
+
+    def firing(self) -> list[Alert | None]:
+        """All alerts it has not seen resolved."""
+        return _read(listed, self._bounded())
+
+    def _ask(self) -> bytes:
+        try:
+            answer = self._pool.request(
+                "GET", self._url, headers=_headers(self._token_path), redirect=False, preload_content=False
+            )
+            body = answer.read(LONGEST_ANSWER)
+            answer.close()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Retry(f"no answer: {type(error).__name__}") from None
+        if answer.status != 200 or len(body) >= LONGEST_ANSWER:
+            raise Retry(f"status {answer.status}, {len(body)} bytes")
+        return body
+
+
+class PrometheusSource:
+    """An instant query of the ALERTS series."""
+
+    name = "prometheus"
+
+    def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
+        session = requests.Session()
+        session.trust_env = False  # no proxy and no password of the environment
+        session.max_redirects = 0
+        self._token_path = token_path
+        self._client = PrometheusConnect(
+            url,
+            retry=urllib3.Retry(total=0, redirect=0, respect_retry_after_header=False),
+            session=session,
+            timeout=deadline_s,
+        )
+        self._bounded = _Bounded(self._ask, self.name, deadline_s)
+
+    def firing(self) -> list[Alert | None]:
+        """All alerts in state firing."""
+        return _read(sampled, self._bounded())
+
+    def _ask(self) -> object:
+        self._client.headers = _headers(self._token_path)
+        try:
+            return self._client.custom_query(QUERY)
+        except (requests.RequestException, PrometheusApiClientException, OSError) as error:
+            # the text may quote the whole answer
+            raise Retry(f"no answer: {type(error).__name__}") from None
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise Retry("its answer has another form") from None
+
+
+class _Bounded(Generic[Result]):
+    """A call that is over after `seconds`: the clients' own timeouts begin anew with every byte.
+
+    A call that hangs is left to its thread, and no second one is begun before it ends.
+    """
+
+    def __init__(self, call: Callable[[], Result], name: str, seconds: float) -> None:
+        self._call = call
+        self._name = name
+        self._seconds = seconds
+        self._busy = threading.Lock()
+
+    def __call__(self) -> Result:
+        if not self._busy.acquire(blocking=False):
+            raise Retry("the last request has not ended")
+        answer: list[Result | Exception] = []
+        done = threading.Event()
+        threading.Thread(target=self._run, args=(answer, done), name=self._name, daemon=True).start()
+        if not done.wait(self._seconds):
+            raise Retry(f"no answer within {self._seconds:.1f} s")
+        result = answer[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _run(self, answer: list[Result | Exception], done: threading.Event) -> None:
+        try:
+            answer.append(self._call())
+        except Exception as error:  # noqa: BLE001 - boundary: it is raised again in the caller's thread
+            answer.append(error)
+        finally:
+            self._busy.release()
+            done.set()
+
+
+def _read(parse: Callable[[Result], list[Alert | None]], answer: Result) -> list[Alert | None]:
+    try:
+        return parse(answer)
+    except BadInput as error:
+        raise Retry(f"its answer {error.problem}") from None
+
+
+def _headers(token_path: Path | None) -> dict[str, str]:
+    if token_path is None:
+        return {}
+    try:
+        token = token_path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise Retry(f"cannot read {token_path}") from None
+    if not token.isprintable():
+        raise Retry(f"{token_path} holds no token")
+    return {"Authorization": f"Bearer {token}"}

@@ -1,0 +1,95 @@
+"""POST /v1/alerts: Alertmanager's notifications, version 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from remediator.clock import Clock
+from remediator.errors import RemediatorError
+from remediator.observe.logs import logger
+from remediator.observe.metrics import Metrics
+from remediator.settings import Webhook
+from remediator.signals.alertmanager import read_notification, told
+from remediator.signals.episodes import Converted, convert
+from remediator.web.body import read_body
+from remediator.web.pushes import Submit
+from remediator.web.replies import TooLong, outcome
+from remediator.web.tokens import TokenFiles
+
+SOURCE: Final = "webhook"
+THREADS = 16  # most of them only wait for the intake's next commit
+log = logger(stage="web")
+
+
+class Alerts:
+    """Alertmanager's door.
+
+    `submit` returns once the signals are committed, or raises Retry. `incomplete` is called when alerts
+    were left out of a notification, or had to be: the backfill should look at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Webhook,
+        submit: Submit,
+        incomplete: Callable[[], None],
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._tokens = TokenFiles(settings.token_paths)
+        self._submit = submit
+        self._incomplete = incomplete
+        self._metrics = metrics
+        self._clock = clock
+        self._threads = CapacityLimiter(THREADS)
+
+    def router(self) -> APIRouter:
+        """The routes of this door."""
+        router = APIRouter()
+        router.add_api_route("/v1/alerts", self._post, methods=["POST"])
+        return router
+
+    async def _post(self, request: Request) -> Response:
+        try:
+            found = await self._handle(request)
+        except RemediatorError as error:
+            self._metrics.signals(SOURCE, outcome(error))
+            raise
+        refused = found.refused.total()
+        self._metrics.signals(SOURCE, "accepted", found.taken)
+        self._metrics.signals(SOURCE, "refused", refused)
+        return JSONResponse({"accepted": found.taken, "ignored": found.ignored, "refused": refused})
+
+    async def _handle(self, request: Request) -> Converted:
+        # first who, then what: a stranger's body is not read
+        header = request.headers.get("authorization")
+        await run_sync(self._tokens.check, header, limiter=self._threads)
+        try:
+            body = await read_body(request, self._settings.body_cap_bytes)
+        except TooLong:
+            self._incomplete()
+            raise
+        return await run_sync(partial(self.take, body), limiter=self._threads)
+
+    def take(self, body: bytes) -> Converted:
+        """Hand one notification over and wait for its commit."""
+        notification = read_notification(body)
+        too_many = len(notification.entries) > self._settings.alerts_cap
+        if notification.truncated or too_many:
+            self._incomplete()
+        if too_many:
+            raise TooLong("alerts", f"more than {self._settings.alerts_cap}; group alerts by node")
+        found = convert(told(notification.entries), self._settings, SOURCE, self._clock.now())
+        if found.refused:
+            log.warning("alerts refused", reasons=dict(found.refused))
+        self._submit(found.signals)
+        return found

@@ -1,0 +1,132 @@
+"""What is enough to interrupt jobs: one trusted witness, or two of the rest."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from remediator.incidents.evidence import before_close, judge, of_this_boot, witness_of
+from remediator.model.signal import Signal
+
+NOW = 1_000.0
+BOOT = "boot-now"
+
+
+def signal(source: Any = "webhook", witness: str = "dcgm-xid", **changes: Any) -> Signal:
+    fields: dict[str, Any] = {
+        "source": source,
+        "node": "gpu-1",
+        "boot_id": BOOT if source == "agent" else "",
+        "kind": "xid",
+        "code": 79,
+        "pci": None,
+        "seen_at": NOW - 30,
+        "received_at": NOW,
+        "dedupe": "d",
+        "detail": {} if source == "agent" else {"witness": witness},
+    }
+    return Signal(**(fields | changes))
+
+
+GAUGE = signal()
+HEALTH = signal(witness="dcgm-health", kind="alert", code=None)
+COUNTERS = signal(witness="own-counters")
+KERNEL = signal("agent")
+
+
+def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
+    return judge(first, others, BOOT, tier, NOW).enough
+
+
+@pytest.mark.parametrize(
+    ("one", "witness"),
+    [
+        (KERNEL, "kernel-log"),
+        (COUNTERS, "own-counters"),
+        (HEALTH, "dcgm-health"),
+        (GAUGE, "dcgm-xid"),
+        (signal("backfill"), "dcgm-xid"),
+        (signal(witness=""), "dcgm-xid"),
+        (signal(witness="kernel-log"), "dcgm-xid"),
+        (signal(detail={"witness": 7}), "dcgm-xid"),
+        (signal(kind="alert", code=None), "none"),
+        (signal(kind="alert-resolved"), "none"),
+        (signal(kind="alert-refused"), "none"),
+        (signal("slurm"), "none"),
+    ],
+)
+def test_each_signal_has_its_witness(one: Signal, witness: str) -> None:
+    assert witness_of(one) == witness
+
+
+@pytest.mark.parametrize("one", [KERNEL, COUNTERS])
+def test_one_trusted_witness_is_enough(one: Signal) -> None:
+    assert enough(one)
+    assert enough(GAUGE, one)
+
+
+@pytest.mark.parametrize("one", [GAUGE, HEALTH, signal(witness="")])
+def test_one_of_the_rest_is_not(one: Signal) -> None:
+    assert not enough(one)
+
+
+def test_two_of_the_rest_that_agree_are() -> None:
+    assert enough(GAUGE, HEALTH)
+
+
+@pytest.mark.parametrize("again", [GAUGE, signal("backfill"), signal(witness="other", seen_at=NOW - 10)])
+def test_same_witness_by_another_way_is_no_second_one(again: Signal) -> None:
+    assert not enough(GAUGE, again, again, again)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HEALTH.model_copy(update={"node": "gpu-2"}),
+        HEALTH.model_copy(update={"seen_at": NOW - 30 - 61}),
+        HEALTH.model_copy(update={"boot_id": "boot-before"}),
+        HEALTH.model_copy(update={"pci": "0000:01:00"}),
+        HEALTH.model_copy(update={"kind": "alert-resolved"}),
+        KERNEL.model_copy(update={"code": 45}),
+        KERNEL.model_copy(update={"code": None, "kind": "ib_lost_carrier"}),
+        KERNEL.model_copy(update={"boot_id": "boot-before"}),
+    ],
+    ids=["node", "time", "boot", "gpu", "resolved", "code", "no-fault", "trusted-but-older"],
+)
+def test_what_does_not_agree_is_no_second_witness(other: Signal) -> None:
+    assert not enough(GAUGE.model_copy(update={"pci": "0000:08:00"}), other)
+
+
+def test_suspicions_may_be_ten_minutes_apart() -> None:
+    late = HEALTH.model_copy(update={"seen_at": NOW - 500})
+    assert not enough(GAUGE, late, tier="T0")
+    assert enough(GAUGE, late, tier="T1")
+
+
+def test_a_signal_of_an_older_boot_is_never_enough() -> None:
+    assert not enough(KERNEL.model_copy(update={"boot_id": "boot-before"}))
+
+
+@pytest.mark.parametrize(
+    ("boot", "age", "counts"),
+    [(BOOT, 9e9, True), ("boot-before", 0.0, False), ("", 600.0, True), ("", 601.0, False)],
+)
+def test_unknown_boot_counts_while_it_is_fresh(boot: str, age: float, counts: bool) -> None:
+    one = GAUGE.model_copy(update={"boot_id": boot, "seen_at": NOW - age})
+    assert of_this_boot(one, BOOT, NOW) == counts
+
+
+def test_order_of_the_others_does_not_matter() -> None:
+    for others in permutations([HEALTH, GAUGE, signal("backfill")]):
+        verdict = judge(GAUGE, others, BOOT, "T0", NOW)
+        assert verdict.enough
+        assert verdict.sentence == "seen by two witnesses: dcgm-health, dcgm-xid"
+
+
+@pytest.mark.parametrize(
+    ("closed_at", "past"), [(None, False), (NOW - 31, False), (NOW - 30, True), (NOW, True)]
+)
+def test_episode_that_began_before_the_close_is_past(closed_at: float | None, past: bool) -> None:
+    assert before_close(GAUGE, closed_at) == past
