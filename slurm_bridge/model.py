@@ -123,9 +123,36 @@ class SlurmJob:
         return self.is_completing or self.state in {"RUNNING", "SUSPENDED", "UNKNOWN"}
 
     @property
+    def is_held_by_reservation(self) -> bool:
+        """Its reservation ended while it waited: Slurm holds it until somebody lets it go."""
+        return "RESV_DEL_HOLD" in self.flags
+
+    @property
     def is_over(self) -> bool:
         """It has ended and will not run again by itself."""
         return self.state not in JOB_ALIVE and self.state != "UNKNOWN" and not self.is_completing
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes kept from `start` to `end` for `users`; a user written `-name` is kept out."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Somebody plans work on these nodes."""
+        return "MAINT" in self.flags
+
+    def covers(self, node: str, at: float) -> bool:
+        """Whether it holds this node at that moment; a time that Slurm does not say counts as yes."""
+        begun = self.start is None or self.start <= at
+        return node in self.nodes and begun and (self.end is None or at < self.end)
 
 
 @dataclass(frozen=True, slots=True)

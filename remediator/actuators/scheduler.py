@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from remediator.errors import GiveUp
 from remediator.guard import Guard
-from slurm_bridge.model import SlurmConfig, SlurmJob, SlurmNode
+from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.port import SlurmPort
 
 
@@ -30,6 +32,14 @@ class Scheduler:
         """All jobs slurmctld remembers."""
         return self._port.jobs(deadline=self._guard.call("read jobs"))
 
+    def reservations(self) -> tuple[Reservation, ...]:
+        """All reservations, everybody's."""
+        return self._port.reservations(deadline=self._guard.call("read reservations"))
+
+    def reservation(self, name: str) -> Reservation | None:
+        """One reservation, or None when slurmctld itself says that there is none."""
+        return self._port.reservation(name, deadline=self._guard.call(f"read reservation {name}"))
+
     def config(self) -> SlurmConfig:
         """Slurm's settings, and when slurmctld started."""
         return self._port.config(deadline=self._guard.call("read Slurm's settings"))
@@ -38,6 +48,14 @@ class Scheduler:
         """Set DRAIN and reason on one literal node."""
         self._port.drain(name, reason, deadline=self._guard.call(f"drain {name}"))
 
+    def resume(self, name: str) -> None:
+        """Clear DRAIN and DOWN on one literal node."""
+        self._port.resume(name, deadline=self._guard.call(f"resume {name}"))
+
+    def set_down(self, name: str, reason: str) -> None:
+        """Set DOWN and reason on one literal node: what runs there ends at once."""
+        self._port.set_down(name, reason, deadline=self._guard.call(f"set {name} down"))
+
     def requeue(self, job: SlurmJob) -> None:
         """Native requeue of one job or array task, as just read."""
         self._port.requeue(job, deadline=self._guard.call(f"requeue {job.address}"))
@@ -45,3 +63,25 @@ class Scheduler:
     def start_now(self, job_id: int) -> None:
         """Lift the begin time of a pending job."""
         self._port.start_now(job_id, deadline=self._guard.call(f"start {job_id}"))
+
+    def release_hold(self, job_id: int) -> None:
+        """Lift the hold of a job that waited in a reservation when it ended."""
+        self._port.release_hold(job_id, deadline=self._guard.call(f"release {job_id}"))
+
+    def reserve(self, name: str, nodes: Sequence[str], users: Sequence[str], minutes: int) -> None:
+        """Keep the nodes for these users for `minutes` from now on."""
+        self._port.reserve(name, nodes, users, minutes, deadline=self._guard.call(f"reserve {name}"))
+
+    def resize_reservation(self, name: str, nodes: Sequence[str]) -> None:
+        """Make these the reservation's nodes; read it again to see whether Slurm took all of them."""
+        deadline = self._guard.call(f"resize reservation {name}")
+        self._port.resize_reservation(name, nodes, deadline=deadline)
+
+    def delete_reservation(self, name: str) -> None:
+        """Give the place up; already gone is success."""
+        self._port.delete_reservation(name, deadline=self._guard.call(f"delete reservation {name}"))
+
+    def set_job_reservation(self, job_id: int, name: str) -> None:
+        """Put a pending job into a reservation, or (`""`) take any job out of it."""
+        deadline = self._guard.call(f"set the reservation of {job_id}")
+        self._port.set_job_reservation(job_id, name, deadline=deadline)

@@ -11,7 +11,7 @@ from typing import Any
 
 from remediator.errors import BadInput
 from slurm_bridge import hostlist
-from slurm_bridge.model import ExitInfo, SlurmConfig, SlurmJob, SlurmNode
+from slurm_bridge.model import ExitInfo, Reservation, SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.rest.fields import moment, number, text, words
 from slurm_bridge.states import job_state, node_state
 
@@ -81,6 +81,21 @@ def job(raw: dict[str, Any]) -> SlurmJob:
         dependency=text(raw.get("dependency")),
         reservation=text(raw.get("resv_name")),
         exit=_exit(raw.get("exit_code")),
+    )
+
+
+def reservation(raw: dict[str, Any]) -> Reservation:
+    """One entry of `reservations`."""
+    name = text(raw.get("name"))
+    if not name:
+        raise BadInput("reservations", "a record without a name")
+    return Reservation(
+        name=name,
+        nodes=_expand(text(raw.get("node_list"))),
+        users=tuple(user for user in text(raw.get("users")).split(",") if user),
+        flags=words(raw.get("flags")),
+        start=moment(raw.get("start_time")),
+        end=moment(raw.get("end_time")),
     )
 
 

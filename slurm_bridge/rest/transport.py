@@ -45,6 +45,10 @@ class Transport:
         """A write: once bytes have left, every failure is Ambiguous."""
         return self._exchange("POST", path, token, json.dumps(body).encode(), Ambiguous)
 
+    def delete(self, path: str, token: str) -> Answer:
+        """A write, as `post`."""
+        return self._exchange("DELETE", path, token, None, Ambiguous)
+
     def _exchange(
         self, method: str, path: str, token: str, body: bytes | None, unsure: type[RemediatorError]
     ) -> Answer:

@@ -28,5 +28,6 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield FakeWorld(FakeSlurm(clock), clock)
         return
     server: SlurmServer = request.getfixturevalue("slurm_server")
-    yield RealWorld(request.getfixturevalue("rest_backend"), server)
-    server.reset()
+    real = RealWorld(request.getfixturevalue("rest_backend"), server)
+    yield real
+    real.close()

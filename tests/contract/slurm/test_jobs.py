@@ -86,6 +86,29 @@ def test_a_requeue_of_the_new_run_kills_it(world: World) -> None:
     assert world.requeues(before.address) == 2
 
 
+def test_a_failed_job_that_slurm_remembers_can_be_requeued(world: World) -> None:
+    """What is left to do for a run whose requeue slurmctld forgot after TERM was sent."""
+    job_id = world.submit(Spec(fails=True))
+    world.until("the failure", lambda: job(world, job_id).is_over)
+    before = job(world, job_id)
+    assert (before.state, before.exit.code, before.restart_count) == ("FAILED", 1, 0)
+    world.port.requeue(before, deadline=DEADLINE)
+    after = job(world, job_id)
+    assert (after.state, after.is_completing, after.restart_count) == ("PENDING", False, 1)
+    assert after.nodes == ()
+    assert after.begin_time is not None
+    assert 119 <= after.begin_time - after.submit_time <= 123
+
+
+def test_a_cancelled_job_comes_back_when_it_is_requeued(world: World) -> None:
+    """Why only a run that did not end by itself may be requeued."""
+    job_id = running(world, world.submit(Spec())).job_id
+    world.cancel(job_id)
+    world.until("the end", lambda: job(world, job_id).is_over)
+    world.port.requeue(job(world, job_id), deadline=DEADLINE)
+    assert (job(world, job_id).state, job(world, job_id).restart_count) == ("PENDING", 1)
+
+
 def test_a_job_that_ignores_term_is_gone_after_kill_wait(world: World) -> None:
     before = running(world, world.submit(Spec(save=inf)))
     world.port.requeue(before, deadline=DEADLINE)

@@ -21,8 +21,9 @@ REASON = "remediator: inc-2 XID 79"
 
 @pytest.fixture
 def real(rest_backend: RestSlurm, slurm_server: SlurmServer) -> Iterator[RealWorld]:
-    yield RealWorld(rest_backend, slurm_server)
-    slurm_server.reset()
+    world = RealWorld(rest_backend, slurm_server)
+    yield world
+    world.close()
 
 
 def over(url: str, server: SlurmServer) -> RestSlurm:

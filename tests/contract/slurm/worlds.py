@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
 from remediator.clock import ManualClock
-from slurm_bridge.model import SlurmJob, SlurmNode
+from slurm_bridge.model import Reservation, SlurmJob, SlurmNode
 from slurm_bridge.port import SlurmPort
 from slurm_bridge.rest.backend import RestSlurm
 from tests.fakes.slurm import FakeSlurm
@@ -19,9 +20,15 @@ DEADLINE = 5.0
 
 @dataclass(frozen=True)
 class Spec:
-    """A job to submit: `save` seconds from TERM to exit (inf: TERM is ignored), whole nodes."""
+    """A job to submit: `save` seconds from TERM to exit (inf: TERM is ignored), whole nodes.
+
+    `nodes` is how many or which; `fails`: it exits 1 by itself; `later`: it may start in 10 minutes.
+    """
 
     save: float = 0.5
+    nodes: int | str = 1
+    fails: bool = False
+    later: bool = False
     requeue: bool = True
     dependency: str = ""
     held: bool = False
@@ -46,7 +53,15 @@ class World(Protocol):
 
     def drains(self, node: str) -> int: ...
 
+    def downs(self, node: str) -> int: ...
+
     def requeues(self, address: str) -> int: ...
+
+    def cancel(self, job_id: int) -> None: ...
+
+    def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None: ...
+
+    def end_reservation(self, name: str) -> None: ...
 
     def restart_ctld(self) -> None: ...
 
@@ -91,7 +106,14 @@ class FakeWorld:
         self._clock = clock
 
     def submit(self, spec: Spec) -> int:
-        return self.port.submit(_record(spec), save=spec.save)
+        width = spec.nodes if isinstance(spec.nodes, int) else 1
+        seconds = 0.2 if spec.fails else inf
+        job_id = self.port.submit(
+            _record(spec), width=width, save=spec.save, seconds=seconds, exit_code=int(spec.fails)
+        )
+        if spec.later:
+            self.port.delay(job_id, 600)
+        return job_id
 
     def submit_array(self, spec: Spec, tasks: tuple[int, ...]) -> int:
         return self.port.submit_array(_record(spec), tasks, save=spec.save)
@@ -112,8 +134,23 @@ class FakeWorld:
     def drains(self, node: str) -> int:
         return self.port.count("drain", node)
 
+    def downs(self, node: str) -> int:
+        return self.port.count("set_down", node)
+
     def requeues(self, address: str) -> int:
         return self.port.count("requeue", address)
+
+    def cancel(self, job_id: int) -> None:
+        self.port.cancel(job_id)
+
+    def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None:
+        now, flags = self._clock.now(), frozenset({"MAINT", "IGNORE_JOBS", "SPEC_NODES"})
+        self.port.add_reservation(Reservation(name, nodes, ("root",), flags, now, now + 3600))
+
+    def end_reservation(self, name: str) -> None:
+        found = self.port.reservation(name, deadline=DEADLINE)
+        assert found is not None
+        self.port.add_reservation(replace(found, end=self._clock.now() + 1))
 
     def restart_ctld(self) -> None:
         self._clock.advance(1.1)
@@ -131,6 +168,7 @@ def _record(spec: Spec) -> SlurmJob:
         requeue=spec.requeue,
         held=spec.held,
         dependency=spec.dependency,
+        required_nodes=(spec.nodes,) if isinstance(spec.nodes, str) else (),
         comment=spec.comment,
     )
 
@@ -166,8 +204,35 @@ class RealWorld:
     def drains(self, node: str) -> int:
         return count_drains(self._log(), node)
 
+    def downs(self, node: str) -> int:
+        return len(re.findall(rf"update_node: node {re.escape(node)} state set to DOWN\b", self._log()))
+
     def requeues(self, address: str) -> int:
         return count_requeues(self._log(), address)
+
+    def cancel(self, job_id: int) -> None:
+        self.server.run("scancel", str(job_id))
+
+    def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None:
+        self.server.scontrol(
+            "create", "reservation", f"reservationname={name}", "starttime=now", "duration=60",
+            "users=root", "flags=maint,ignore_jobs", f"nodes={','.join(nodes)}",
+        )  # fmt: skip
+
+    def end_reservation(self, name: str) -> None:
+        self.server.scontrol("update", f"reservationname={name}", "endtime=now+1")
+
+    def close(self) -> None:
+        """Give up every job and place, then let the server come to rest."""
+        wait_for("no reservations", self._is_unreserved, every=0.2)
+        self.server.reset()
+
+    def _is_unreserved(self) -> bool:
+        self.server.run("scancel", "--state=RUNNING", "--signal=KILL", "--full", check=False)
+        self.server.run("scancel", "--user=alice", check=False)
+        for found in self.port.reservations(deadline=DEADLINE):
+            self.server.run("scontrol", "delete", f"reservationname={found.name}", check=False)
+        return not self.port.reservations(deadline=DEADLINE)
 
     def restart_ctld(self) -> None:
         self.server.restart_ctld()
@@ -177,13 +242,17 @@ class RealWorld:
 
 
 def _options(spec: Spec) -> list[str]:
-    options = ["--exclusive", "-N1", "--job-name=train"]
+    where = [f"-N{spec.nodes}"] if isinstance(spec.nodes, int) else ["-N1", f"--nodelist={spec.nodes}"]
+    options = ["--exclusive", *where, "--job-name=train"]
     options += [] if spec.requeue else ["--no-requeue"]
     options += [f"--dependency={spec.dependency}"] if spec.dependency else []
     options += ["--hold"] if spec.held else []
+    options += ["--begin=now+600"] if spec.later else []
     return options + ([f"--comment={spec.comment}"] if spec.comment else [])
 
 
 def _script(spec: Spec) -> str:
+    if spec.fails:
+        return "#!/bin/bash\nexit 1\n"
     handler = "" if spec.save == inf else f"sleep {spec.save}; exit 1"
     return f"#!/bin/bash\ntrap '{handler}' TERM\nwhile :; do sleep 0.1; done\n"
