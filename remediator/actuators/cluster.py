@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from remediator.actuators.ports import Removal, Written
 from remediator.clock import Clock
 from remediator.errors import Retry
@@ -10,7 +12,8 @@ from remediator.kube.eviction import Evictor
 from remediator.kube.fence import fence_patch, unfence_patch
 from remediator.kube.nodes import NodeView
 from remediator.kube.patch import NodeWriter
-from remediator.kube.pods import PodView, parse_pod
+from remediator.kube.pods import WORKER_SELECTOR, PodView, parse_pod
+from remediator.kube.pods import slurm_node as slurm_node_of
 from remediator.kube.session import Api
 
 
@@ -28,13 +31,16 @@ class KubeCluster:
 
     def pods_on(self, node: str, *, deadline: float) -> tuple[PodView, ...]:
         """Read all pods bound to a node now; Retry when one of them cannot be understood."""
-        selector = {"fieldSelector": f"spec.nodeName={paths.name(node, 'node')}"}
-        listing = self._api.list(paths.PODS, params=selector, deadline=deadline)
-        pods = [parse_pod(raw) for raw in listing.items]
-        understood = tuple(pod for pod in pods if pod is not None and pod.node == node)
-        if len(understood) != len(pods):
-            raise Retry(f"list pods on {node}: the answer holds something that is no pod of this node")
-        return understood
+        pods = self._pods({"fieldSelector": f"spec.nodeName={paths.name(node, 'node')}"}, deadline)
+        if any(pod.node != node for pod in pods):
+            raise Retry(f"list pods on {node}: the answer holds a pod of another node")
+        return pods
+
+    def worker(self, slurm_node: str, *, deadline: float) -> PodView | None:
+        """The pod that is this Slurm node; see the port."""
+        pods = self._pods({"labelSelector": WORKER_SELECTOR}, deadline)
+        found = [pod for pod in pods if slurm_node_of(pod) == slurm_node and not pod.finished]
+        return min(found, key=lambda pod: (pod.terminating, pod.key), default=None)
 
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
@@ -55,3 +61,10 @@ class KubeCluster:
     def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
         """Delete without grace, on fencing proof only; see the port."""
         return self._evictor.force_delete(pod, deadline=deadline)
+
+    def _pods(self, selector: Mapping[str, str], deadline: float) -> tuple[PodView, ...]:
+        listing = self._api.list(paths.PODS, params=selector, deadline=deadline)
+        pods = tuple(pod for pod in map(parse_pod, listing.items) if pod is not None)
+        if len(pods) != len(listing.items):
+            raise Retry("list pods: the answer holds something that is no pod")
+        return pods

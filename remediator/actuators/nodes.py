@@ -25,6 +25,10 @@ class Nodes:
         """All pods bound to a node, finished ones too."""
         return self._cluster.pods_on(name, deadline=self._guard.call(f"read pods on {name}"))
 
+    def worker(self, slurm_node: str) -> PodView | None:
+        """The pod that is this Slurm node, wherever it is."""
+        return self._cluster.worker(slurm_node, deadline=self._guard.call(f"read worker {slurm_node}"))
+
     def fence(self, incident: Incident, *, cordon: bool = True) -> Written:
         """Taint the incident's machine, and cordon it unless vetoed; the driver reads it back."""
         deadline = self._guard.call(f"fence {incident.node}")

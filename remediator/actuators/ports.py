@@ -10,9 +10,9 @@ from remediator.kube.eviction import Removal
 from remediator.kube.nodes import NodeView
 from remediator.kube.patch import IdentityChanged, Written
 from remediator.kube.pods import PodView
-from remediator.kube.spare import Unfit
+from remediator.kube.spare import Unfit, Verdict
 
-__all__ = ["Cluster", "IdentityChanged", "Offers", "Removal", "SparePool", "Unfit", "Written"]
+__all__ = ["Cluster", "IdentityChanged", "Offers", "Removal", "SparePool", "Unfit", "Verdict", "Written"]
 
 
 class Cluster(Protocol):
@@ -23,6 +23,9 @@ class Cluster(Protocol):
 
     def pods_on(self, node: str, *, deadline: float) -> tuple[PodView, ...]:
         """Read all pods bound to a node now, finished ones too."""
+
+    def worker(self, slurm_node: str, *, deadline: float) -> PodView | None:
+        """The pod that is this Slurm node, wherever it is; one that stays before one that leaves."""
 
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
@@ -56,14 +59,28 @@ class Offers:
 
 class SparePool(Protocol):
     """Spare nodes of a pool. Which incident has which spare is a row in the store; a driver shows it to
-    people. `Unfit` and `IdentityChanged`: take another one. Everything done already is done.
+    people. Everything done already is done; IdentityChanged when `uid` is no longer this node's.
     """
 
     def offers(self, pool: Mapping[str, str], like: Mapping[str, str], *, deadline: float) -> Offers:
         """Spares with all labels of `pool`; those behind the same leaf as the labels `like` come first."""
 
+    def is_claimed(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether the spare shows that it is this incident's."""
+
+    def is_admitted(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether this incident let workers onto the spare, and it still stands."""
+
+    def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether this incident keeps workers off the node for good."""
+
+    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
+        """Whether the spare is fit to be a worker: Ready and all its GPUs healthy."""
+
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
-        """Show on the spare whose it is; Unfit when it is another incident's or holds a GPU pod."""
+        """Show on the spare whose it is. Unfit (take another one) when it is another incident's, is gone
+        or holds a GPU pod.
+        """
 
     def release(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Undo this incident's claim."""
@@ -72,7 +89,7 @@ class SparePool(Protocol):
         """Put this incident's spare aside with the reason; workers stay off, nobody takes it."""
 
     def admit(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
-        """Let workers, and only them, onto this incident's spare: one PATCH."""
+        """Let workers, and only them, onto this incident's spare: one PATCH. Unfit as for `claim`."""
 
     def detach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Keep workers off the fenced sick node for good; Blocked unless this incident's fence stands."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import Offers, SparePool, Unfit, Written
+from remediator.actuators.ports import IdentityChanged, Offers, SparePool, Unfit, Verdict, Written
 from remediator.clock import Clock
 from remediator.errors import Retry
 from remediator.guard import Guard
@@ -16,6 +17,7 @@ from remediator.kube.patch import Builder, NodeWriter
 from remediator.kube.session import Api
 from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
+from remediator.model.spare import Spare
 
 
 class LabelledSpares:
@@ -43,11 +45,28 @@ class LabelledSpares:
         usable.sort(key=lambda node: (leaf is None or node.labels.get(self._keys.leaf) != leaf, node.name))
         return Offers(tuple(usable), tuple(sorted(filter(None, problems.values()))))
 
+    def is_claimed(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether the spare is annotated for this incident."""
+        return spare.is_claimed(self._nodes.same(node, uid, deadline=deadline), incident)
+
+    def is_admitted(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether the taints are swapped for this incident."""
+        return spare.is_admitted(self._nodes.same(node, uid, deadline=deadline), self._keys, incident)
+
+    def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """Whether our taint of this incident is on the node."""
+        return spare.is_detached(self._nodes.same(node, uid, deadline=deadline), incident)
+
+    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
+        """What the node itself shows of its fitness; see the port."""
+        return spare.acceptance(self._nodes.same(node, uid, deadline=deadline))
+
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Annotate the spare; see the port."""
         until = Deadline(deadline, self._clock)
-        self._refuse_gpu_pods(node, until)
-        return self._apply(node, uid, lambda view: spare.claim_patch(view, self._keys, incident), until)
+        with _another():
+            self._refuse_gpu_pods(node, until)
+            return self._apply(node, uid, lambda view: spare.claim_patch(view, self._keys, incident), until)
 
     def release(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Undo this incident's claim."""
@@ -64,10 +83,10 @@ class LabelledSpares:
     def admit(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Swap the taints in one PATCH; see the port. A GPU pod on it is Unfit, but only before."""
         until = Deadline(deadline, self._clock)
-        view = self._nodes.read(node, deadline=until.left())
-        if view is not None and not spare.is_admitted(view, self._keys, incident):
-            self._refuse_gpu_pods(node, until)
-        return self._apply(node, uid, lambda view: spare.admit_patch(view, self._keys, incident), until)
+        with _another():
+            if not self.is_admitted(node, uid, incident, deadline=until.left()):
+                self._refuse_gpu_pods(node, until)
+            return self._apply(node, uid, lambda view: spare.admit_patch(view, self._keys, incident), until)
 
     def detach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Swap the sick node's worker taint for our own; see the port."""
@@ -97,6 +116,15 @@ class LabelledSpares:
         return f"pod {holders[0]} holds GPUs of {node}" if holders else ""
 
 
+@contextmanager
+def _another() -> Iterator[None]:
+    """A spare that is gone or another machine by now is Unfit: the next one is taken."""
+    try:
+        yield
+    except IdentityChanged as error:
+        raise Unfit(str(error)) from error
+
+
 class Spares:
     """What workflow steps may ask of the spare pool: every call asks for its deadline before it leaves."""
 
@@ -108,32 +136,71 @@ class Spares:
         """Spares of a pool (its node labels), those behind the sick node's leaf first."""
         return self._pool.offers(pool, like, deadline=self._guard.call("read the spares"))
 
-    def claim(self, node: NodeView, incident: Incident) -> Written:
-        """Show on the spare that it is this incident's."""
-        deadline = self._guard.call(f"claim {node.name}")
-        return self._pool.claim(node.name, node.uid, incident.id, deadline=deadline)
+    def is_claimed(self, spare: Spare) -> bool:
+        """Whether the spare shows whose it is; False when it is gone."""
+        deadline = self._guard.call(f"read spare {spare.node}")
+        with suppress(IdentityChanged):
+            return self._pool.is_claimed(spare.node, spare.uid, spare.incident, deadline=deadline)
+        return False
 
-    def release(self, node: NodeView, incident: Incident) -> Written:
-        """Undo the claim."""
-        deadline = self._guard.call(f"release {node.name}")
-        return self._pool.release(node.name, node.uid, incident.id, deadline=deadline)
+    def is_admitted(self, spare: Spare) -> bool:
+        """Whether workers may run on the spare; False when it is gone."""
+        deadline = self._guard.call(f"read spare {spare.node}")
+        with suppress(IdentityChanged):
+            return self._pool.is_admitted(spare.node, spare.uid, spare.incident, deadline=deadline)
+        return False
 
-    def retire(self, node: NodeView, incident: Incident, reason: str) -> Written:
-        """Put the incident's spare aside."""
-        deadline = self._guard.call(f"retire {node.name}")
-        return self._pool.retire(node.name, node.uid, incident.id, reason, deadline=deadline)
+    def acceptance(self, spare: Spare) -> Verdict:
+        """Whether the spare is fit to be a worker; one that is gone is not."""
+        deadline = self._guard.call(f"test spare {spare.node}")
+        try:
+            return self._pool.acceptance(spare.node, spare.uid, deadline=deadline)
+        except IdentityChanged as error:
+            return Verdict(False, str(error))
 
-    def admit(self, node: NodeView, incident: Incident) -> Written:
-        """Let workers onto the incident's spare."""
-        deadline = self._guard.call(f"admit {node.name}")
-        return self._pool.admit(node.name, node.uid, incident.id, deadline=deadline)
+    def claim(self, spare: Spare) -> None:
+        """Show on the spare whose it is; Unfit: take another one, this one bears no claim of ours."""
+        deadline = self._guard.call(f"claim {spare.node}")
+        with self._letting_go(spare):
+            self._pool.claim(spare.node, spare.uid, spare.incident, deadline=deadline)
 
-    def detach(self, incident: Incident) -> Written:
+    def release(self, spare: Spare) -> None:
+        """Undo the claim; on a node that is gone nothing is left to undo."""
+        deadline = self._guard.call(f"release {spare.node}")
+        with suppress(IdentityChanged):
+            self._pool.release(spare.node, spare.uid, spare.incident, deadline=deadline)
+
+    def retire(self, spare: Spare, reason: str) -> None:
+        """Put the spare aside; one that is gone is out of the way already."""
+        deadline = self._guard.call(f"retire {spare.node}")
+        with suppress(IdentityChanged):
+            self._pool.retire(spare.node, spare.uid, spare.incident, reason, deadline=deadline)
+
+    def admit(self, spare: Spare) -> None:
+        """Let workers onto the spare; Unfit: take another one, this one bears no claim of ours."""
+        deadline = self._guard.call(f"admit {spare.node}")
+        with self._letting_go(spare):
+            self._pool.admit(spare.node, spare.uid, spare.incident, deadline=deadline)
+
+    def is_detached(self, incident: Incident) -> bool:
+        """Whether workers are kept off the incident's machine for good."""
+        deadline = self._guard.call(f"read node {incident.node}")
+        return self._pool.is_detached(incident.node, incident.node_uid, incident.id, deadline=deadline)
+
+    def detach(self, incident: Incident) -> None:
         """Keep workers off the incident's machine for good."""
         deadline = self._guard.call(f"detach {incident.node}")
-        return self._pool.detach(incident.node, incident.node_uid, incident.id, deadline=deadline)
+        self._pool.detach(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
-    def attach(self, incident: Incident) -> Written:
+    def attach(self, incident: Incident) -> None:
         """Undo the detaching."""
         deadline = self._guard.call(f"attach {incident.node}")
-        return self._pool.attach(incident.node, incident.node_uid, incident.id, deadline=deadline)
+        self._pool.attach(incident.node, incident.node_uid, incident.id, deadline=deadline)
+
+    @contextmanager
+    def _letting_go(self, spare: Spare) -> Iterator[None]:
+        try:
+            yield
+        except Unfit:
+            self.release(spare)
+            raise

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from remediator.kube.errors import Json
 from remediator.kube.read import rows, strings, table, text
 
+GPU = "nvidia.com/gpu"
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
@@ -21,7 +23,9 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node as last read. `ready` is None when the condition is missing or Unknown."""
+    """One node as last read. `ready` is None when the condition is missing or Unknown. `gpus` are those
+    the device plugin calls healthy, of `gpu_capacity`; None while it has not said.
+    """
 
     name: str
     uid: str
@@ -33,6 +37,8 @@ class NodeView:
     taints: tuple[Taint, ...]
     unschedulable: bool
     ready: bool | None
+    gpus: int | None = None
+    gpu_capacity: int | None = None
 
     @property
     def key(self) -> str:
@@ -60,6 +66,8 @@ def parse_node(raw: Json) -> NodeView | None:
         ),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status),
+        gpus=_whole(table(status, "allocatable"), GPU),
+        gpu_capacity=_whole(table(status, "capacity"), GPU),
     )
 
 
@@ -68,3 +76,8 @@ def _ready(status: Json) -> bool | None:
         if condition.get("type") == "Ready":
             return {"True": True, "False": False}.get(text(condition, "status"))
     return None
+
+
+def _whole(amounts: Json, resource: str) -> int | None:
+    written = str(amounts.get(resource))
+    return int(written) if written.isascii() and written.isdigit() else None

@@ -64,13 +64,21 @@ class NodeWriter:
             raise Retry(f"get nodes/{name}: the answer is not this node")
         return view
 
+    def same(self, name: str, uid: str, *, deadline: float) -> NodeView:
+        """Read one node now; IdentityChanged when it is gone or `uid` is no longer this node's."""
+        view = self.read(name, deadline=deadline)
+        if view is None or view.uid != uid:
+            found = "is gone" if view is None else f"is another machine now (uid {view.uid}, not {uid})"
+            raise IdentityChanged(f"node {name} {found}")
+        return view
+
     def apply(self, name: str, uid: str, build: Builder, *, deadline: float) -> Written:
         """Send what `build` makes of the fresh node until it makes None; IdentityChanged when `uid` is
         no longer this node's. `build` is asked again for each read, and may raise.
         """
         until = Deadline(deadline, self._clock)
         for _ in range(ATTEMPTS):
-            view = self._same(name, uid, until)
+            view = self.same(name, uid, deadline=until.left())
             patch = build(view)
             if patch is None:
                 return Written(view, wrote=False)
@@ -81,16 +89,9 @@ class NodeWriter:
             return Written(self._read_back(name, uid, build, until), wrote=True)
         raise Retry(f"patch nodes/{name}: {ATTEMPTS} writers were faster")
 
-    def _same(self, name: str, uid: str, until: Deadline) -> NodeView:
-        view = self.read(name, deadline=until.left())
-        if view is None or view.uid != uid:
-            found = "is gone" if view is None else f"is another machine now (uid {view.uid}, not {uid})"
-            raise IdentityChanged(f"node {name} {found}")
-        return view
-
     def _read_back(self, name: str, uid: str, build: Builder, until: Deadline) -> NodeView:
         try:
-            view = self._same(name, uid, until)
+            view = self.same(name, uid, deadline=until.left())
         except Retry as error:
             raise Ambiguous(f"patch nodes/{name}: accepted, but not read back ({error})") from error
         if build(view) is not None:

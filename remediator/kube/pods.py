@@ -65,7 +65,7 @@ class PodView:
         return MIRROR in self.annotations
 
     @property
-    def daemon(self) -> bool:
+    def of_daemon_set(self) -> bool:
         """A DaemonSet owns it: it comes back on this node whatever is done to it."""
         return any(owner.kind == "DaemonSet" for owner in self.owners)
 

@@ -62,18 +62,21 @@ def claim_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
     return None if holder else preconditioned(node, annotations={CLAIM: incident})
 
 
+def is_claimed(node: NodeView, incident: str) -> bool:
+    """Whether the node says that it is this incident's spare."""
+    return node.annotations.get(CLAIM) == incident
+
+
 def release_patch(node: NodeView, incident: str) -> Json | None:
     """Undo this incident's claim."""
-    if node.annotations.get(CLAIM) != incident:
-        return None
-    return preconditioned(node, annotations={CLAIM: None})
+    return preconditioned(node, annotations={CLAIM: None}) if is_claimed(node, incident) else None
 
 
 def retire_patch(node: NodeView, keys: SpareKeys, incident: str, reason: str) -> Json | None:
     """Put this incident's spare aside: it keeps its taint, nobody takes it, and it says why."""
     if node.annotations.get(CLAIM) is None and RETIRED in node.annotations:
         return None
-    if node.annotations.get(CLAIM) != incident:
+    if not is_claimed(node, incident):
         raise Blocked(f"{node.name} is not claimed by {incident}: it is not retired")
     if not _has(node, keys.spare):
         raise Blocked(f"{node.name} is no spare any more: it is not retired")
@@ -87,6 +90,24 @@ def is_admitted(node: NodeView, keys: SpareKeys, incident: str) -> bool:
     return ours and _has(node, keys.worker) and not _has(node, keys.spare) and keys.spare not in node.labels
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An acceptance test's answer: None while it is not known yet."""
+
+    passed: bool | None
+    sentence: str
+
+
+def acceptance(node: NodeView) -> Verdict:
+    """What the node itself shows of its fitness: Ready, and every GPU it has offered as healthy."""
+    if node.ready is not True:
+        return Verdict(None, f"{node.name} is not Ready")
+    if node.gpus is None or node.gpu_capacity is None:
+        return Verdict(None, f"{node.name} shows no GPUs yet")
+    offered = f"{node.gpus} of {node.gpu_capacity} GPUs of {node.name} are healthy"
+    return Verdict(node.gpus == node.gpu_capacity > 0, offered)
+
+
 def admit_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
     """Swap the spare taint for the worker taint and drop the spare label, all at once. Unfit when the
     node is not this incident's or cannot be taken; Blocked when somebody undid it.
@@ -95,7 +116,7 @@ def admit_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
         return None
     if node.annotations.get(ADMITTED) == incident:
         raise Blocked(f"{node.name} was admitted by {incident}; somebody changed its taints or label since")
-    if node.annotations.get(CLAIM) != incident:
+    if not is_claimed(node, incident):
         raise Unfit(f"{node.name} is not claimed by {incident}")
     problem = unfit(node, keys)
     if problem:
@@ -153,7 +174,7 @@ def attach_patch(node: NodeView, incident: str) -> Json | None:
 
 
 def _has(node: NodeView, key: str) -> bool:
-    return any(taint.key == key for taint in node.taints)
+    return any(taint.key == key and taint.effect in HOLDING for taint in node.taints)
 
 
 def _note(node: NodeView) -> Json:

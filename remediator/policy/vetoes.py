@@ -99,7 +99,7 @@ def unreadable(node: str, error: RemediatorError, *, now: float, before: Veto | 
 
 
 def _counts(pod: PodView) -> bool:
-    return not (pod.finished or pod.mirror or pod.daemon)
+    return not (pod.finished or pod.mirror or pod.of_daemon_set)
 
 
 def _labelled(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import Offers, Removal, Written
+from remediator.actuators.ports import Offers, Removal, Verdict, Written
 from remediator.actuators.spares import LabelledSpares
 from remediator.clock import Clock, ManualClock
 from remediator.kube import paths
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class FakeCluster:
     """The Cluster port: the real driver over a FakeApi, and a hand to play everybody else.
 
-    `before(op)` and `after(op)` see port calls ("node", "pods_on", "fence", "unfence", "evict",
+    `before(op)` and `after(op)` see port calls ("node", "pods_on", "worker", "fence", "unfence", "evict",
     "force_delete"; of `spares` "offers", "claim", "release", "retire", "admit", "detach", "attach") and each
     API request ("get nodes/gpu-0", "create namespaces/slurm/pods/w-0/eviction"); what they raise is what
     the caller gets. Kubelets live unless killed: an evicted pod is gone at once.
@@ -56,6 +56,10 @@ class FakeCluster:
         """See the port."""
         return self.hooked("pods_on", lambda: self._driver.pods_on(node, deadline=deadline))
 
+    def worker(self, slurm_node: str, *, deadline: float) -> PodView | None:
+        """See the port."""
+        return self.hooked("worker", lambda: self._driver.worker(slurm_node, deadline=deadline))
+
     def fence(
         self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
     ) -> Written:
@@ -83,11 +87,13 @@ class FakeCluster:
         *,
         labels: dict[str, str] | None = None,
         taints: tuple[str, ...] = (),
+        gpus: int = 8,
         boot_id: str = "",
         provider_id: str = "",
     ) -> str:
         """A Ready node; its uid. The same name again is another machine under that name."""
         uid = f"uid-{name}-{next(self._uids)}"
+        amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {}
         self.api.put(
             paths.node(name),
             {
@@ -98,6 +104,8 @@ class FakeCluster:
                 },
                 "status": {
                     "nodeInfo": {"bootID": boot_id or f"boot-{uid}"},
+                    "capacity": amounts,
+                    "allocatable": amounts,
                     "conditions": [{"type": "Ready", "status": "True"}],
                 },
             },
@@ -145,7 +153,7 @@ class FakeCluster:
         phase: str = "Running",
         owner: str = "",
         gpus: int = 0,
-        finalizers: tuple[str, ...] = (),
+        finalizers: Sequence[str] = (),
     ) -> str:
         """A pod on a node; its uid."""
         uid = f"uid-{name}-{next(self._uids)}"
@@ -232,7 +240,7 @@ class FakeCluster:
 
 
 class FakeSpares:
-    """The SparePool port: the real driver between the cluster's hooks."""
+    """The SparePool port: the real driver between the cluster's hooks; plain reads have the API's only."""
 
     def __init__(self, driver: LabelledSpares, hooked: Callable[[str, Callable[[], Any]], Any]) -> None:
         self._driver = driver
@@ -242,6 +250,22 @@ class FakeSpares:
         """See the port."""
         offers: Offers = self._hooked("offers", lambda: self._driver.offers(pool, like, deadline=deadline))
         return offers
+
+    def is_claimed(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """See the port."""
+        return self._driver.is_claimed(node, uid, incident, deadline=deadline)
+
+    def is_admitted(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """See the port."""
+        return self._driver.is_admitted(node, uid, incident, deadline=deadline)
+
+    def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
+        """See the port."""
+        return self._driver.is_detached(node, uid, incident, deadline=deadline)
+
+    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
+        """See the port."""
+        return self._driver.acceptance(node, uid, deadline=deadline)
 
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """See the port."""

@@ -10,12 +10,15 @@ from typing import Any, Protocol
 import pytest
 
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import Cluster
+from remediator.actuators.ports import Cluster, SparePool
+from remediator.actuators.spares import LabelledSpares
 from remediator.clock import SystemClock
 from remediator.kube import paths
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
+from remediator.kube.pods import PodView, parse_pod
 from remediator.kube.session import Api
+from remediator.kube.spare import SpareKeys
 from tests.fakes.kube import FakeCluster
 from tests.servers.kube import KubeServer, kube_server
 
@@ -28,6 +31,7 @@ class World(Protocol):
     """A training cluster with a hand to play everybody else."""
 
     cluster: Cluster
+    spares: SparePool
     api: Api
 
     def over(self, api: Api) -> Cluster:
@@ -39,11 +43,29 @@ class World(Protocol):
     def remove_node(self, name: str) -> None:
         """The node is deleted."""
 
-    def add_pod(self, name: str, node: str) -> str:
-        """A pod in namespace default; its uid."""
+    def add_pod(self, name: str, node: str, **more: Any) -> str:
+        """A running pod in namespace default; its uid. More: labels, gpus, finalizers."""
+
+    def pod(self, name: str) -> PodView | None:
+        """The pod as it is."""
+
+    def change_pod(self, name: str, patch: Json) -> None:
+        """Somebody else patches the pod."""
+
+    def protect(self, name: str, *budgets: str) -> None:
+        """Disruption budgets that forbid evicting the pods with label app=name."""
+
+    def kubelet_ends(self, name: str) -> None:
+        """The kubelet, dead until now, reports the end of a deleted pod."""
+
+    def pod_writes(self, name: str) -> int:
+        """Accepted writes of ours to this pod."""
 
     def change(self, name: str, patch: Json) -> None:
         """Somebody else patches the node."""
+
+    def show_gpus(self, name: str, healthy: int, capacity: int) -> None:
+        """The device plugin says how many GPUs there are."""
 
     def view(self, name: str) -> NodeView:
         """The node as it is."""
@@ -60,13 +82,52 @@ class RealWorld:
         self.admin = server.session("admin")
         self.api: Api = server.session("remediator")
         self.cluster: Cluster = KubeCluster(self.api, SystemClock())
+        self.spares: SparePool = LabelledSpares(self.api, SystemClock(), SpareKeys())
         self.add_node, self.remove_node = server.add_node, server.remove_node
 
     def over(self, api: Api) -> Cluster:
         return KubeCluster(api, SystemClock())
 
-    def add_pod(self, name: str, node: str) -> str:
-        return self.server.add_pod("default", name, node)
+    def add_pod(self, name: str, node: str, **more: Any) -> str:
+        limits = {"nvidia.com/gpu": str(more.get("gpus", 0))} if more.get("gpus") else {}
+        meta = {"name": name, "labels": more.get("labels"), "finalizers": more.get("finalizers")}
+        container = {"name": "c", "image": "localhost/base:1", "resources": {"limits": limits}}
+        body = {"metadata": meta, "spec": {"nodeName": node, "hostname": name, "containers": [container]}}
+        made = self.admin.post("/api/v1/namespaces/default/pods", body, deadline=5.0)
+        assert made is not None
+        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.admin.patch(f"{paths.pod('default', name)}/status", {"status": running}, deadline=5.0)
+        return str(made["metadata"]["uid"])
+
+    def pod(self, name: str) -> PodView | None:
+        raw = self.admin.get(paths.pod("default", name), deadline=5.0)
+        return None if raw is None else parse_pod(raw)
+
+    def change_pod(self, name: str, patch: Json) -> None:
+        status = {"status": patch.pop("status")} if "status" in patch else None
+        self.admin.patch(paths.pod("default", name), patch, deadline=5.0)
+        if status:
+            self.admin.patch(f"{paths.pod('default', name)}/status", status, deadline=5.0)
+
+    def protect(self, name: str, *budgets: str) -> None:
+        selector = {"matchLabels": {"app": name}}
+        for budget in budgets:
+            body = {"metadata": {"name": budget}, "spec": {"maxUnavailable": 0, "selector": selector}}
+            path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+            self.admin.post(path, body, deadline=5.0)
+
+    def kubelet_ends(self, name: str) -> None:
+        pod = self.pod(name)
+        assert pod is not None
+        self.admin.delete(paths.pod("default", name), pod.uid, deadline=5.0, grace=0)
+
+    def pod_writes(self, name: str) -> int:
+        return sum(event["objectRef"]["name"] == name for event in self.server.writes(resource="pods"))
+
+    def show_gpus(self, name: str, healthy: int, capacity: int) -> None:
+        amounts = {"capacity": capacity, "allocatable": healthy}
+        status = {key: {"nvidia.com/gpu": str(amount)} for key, amount in amounts.items()}
+        self.admin.patch(f"{paths.node(name)}/status", {"status": status}, deadline=5.0)
 
     def change(self, name: str, patch: Json) -> None:
         self.admin.patch(paths.node(name), patch, deadline=5.0)
@@ -87,6 +148,7 @@ class FakeWorld:
     def __init__(self) -> None:
         self.fake = FakeCluster()
         self.cluster: Cluster = self.fake
+        self.spares: SparePool = self.fake.spares
         self.api: Api = self.fake.api
         self.remove_node, self.view = self.fake.remove_node, self.fake.view
 
@@ -94,13 +156,34 @@ class FakeWorld:
         return KubeCluster(api, SystemClock())
 
     def add_node(self, name: str, **spec: Any) -> str:
-        uid = self.fake.add_node(name)
+        uid = self.fake.add_node(name, gpus=0)
+        self.fake.kill_kubelet(name)  # the real world has none either
         if spec:
             self.change(name, {"spec": spec})
         return uid
 
-    def add_pod(self, name: str, node: str) -> str:
-        return self.fake.add_pod("default", name, node)
+    def add_pod(self, name: str, node: str, **more: Any) -> str:
+        return self.fake.add_pod("default", name, node, **more)
+
+    def pod(self, name: str) -> PodView | None:
+        return self.fake.pod("default", name)
+
+    def change_pod(self, name: str, patch: Json) -> None:
+        self.fake.change_pod("default", name, patch)
+
+    def protect(self, name: str, *budgets: str) -> None:
+        self.fake.protect_pod("default", name, *budgets)
+
+    def kubelet_ends(self, name: str) -> None:
+        self.fake.api.kubelet_ends(paths.pod("default", name))
+
+    def pod_writes(self, name: str) -> int:
+        return len(self.fake.ours(f"default/{name}"))
+
+    def show_gpus(self, name: str, healthy: int, capacity: int) -> None:
+        amounts = {"capacity": capacity, "allocatable": healthy}
+        status = {key: {"nvidia.com/gpu": str(amount)} for key, amount in amounts.items()}
+        self.change(name, {"status": status})
 
     def change(self, name: str, patch: Json) -> None:
         self.fake.outside(name, "change", patch)

@@ -119,7 +119,7 @@ def test_a_pod_that_cannot_be_understood_makes_the_whole_answer_unknown(cluster:
     cluster.add_pod("default", "p", "a")
     assert len(cluster.pods_on("a", deadline=D)) == 1
     cluster.api.objects[paths.pod("default", "odd")] = {"metadata": {}, "spec": {"nodeName": "a"}}
-    with pytest.raises(Retry, match="no pod of this node"):
+    with pytest.raises(Retry, match="is no pod"):
         cluster.pods_on("a", deadline=D)
 
 

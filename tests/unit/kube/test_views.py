@@ -87,3 +87,42 @@ def test_a_token_for_another_audience_does_not_authenticate(audiences: Any) -> N
     status = {"authenticated": True, "audiences": audiences, "user": {"username": "u"}}
     assert not _identity(status, "remediator").authenticated
     assert _identity({**status, "audiences": ["remediator"]}, "remediator").authenticated
+
+
+@pytest.mark.parametrize(
+    ("spec", "gpus", "holds"),
+    [
+        ({}, 0, False),
+        ({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}, 8, True),
+        ({"containers": [{"resources": {"requests": {"nvidia.com/gpu": "2"}}}] * 2}, 4, True),
+        ({"initContainers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}, 8, True),
+        ({"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": "3"}}}]}, 3, True),
+        ({"containers": [{"resources": {"limits": {"amd.com/gpu": "1"}}}]}, 1, True),
+        ({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}]}, 1, True),
+        ({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "0"}}}]}, 0, False),
+        ({"containers": [{"resources": {"limits": {"cpu": "8", "memory": "1Gi"}}}]}, 0, False),
+        ({"resourceClaims": [{"name": "gpus"}]}, 0, True),
+    ],
+)
+def test_the_gpus_a_pod_asks_for(spec: dict[str, Any], gpus: int, holds: bool) -> None:
+    pod = parse_pod({"metadata": META, "spec": spec, "status": {"phase": "Running"}})
+    done = parse_pod({"metadata": META, "spec": spec, "status": {"phase": "Succeeded"}})
+    assert pod is not None
+    assert done is not None
+    assert (pod.gpus, pod.holds_gpus, done.holds_gpus) == (gpus, holds, False)
+
+
+@pytest.mark.parametrize("odd", ["", "soon", "2026-11-29T18:00:00", 7, {"a": 1}])
+def test_a_deletion_time_that_cannot_be_read_is_still_a_deletion_but_never_overdue(odd: Any) -> None:
+    pod = parse_pod({"metadata": {**META, "deletionTimestamp": odd}})
+    assert pod is not None
+    assert pod.terminating
+    assert pod.overdue(9e12) == 0.0
+
+
+@pytest.mark.parametrize("odd", [None, "", "many", "-1", {}, "1k"])
+def test_a_number_of_gpus_that_cannot_be_read_is_unknown(odd: Any) -> None:
+    amounts = {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": odd}}
+    node = parse_node({"metadata": META, "status": amounts})
+    assert node is not None
+    assert (node.gpus, node.gpu_capacity) == (None, 8)
