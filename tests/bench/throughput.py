@@ -219,9 +219,10 @@ def _signal(number: int, code: int) -> Signal:
 
 def _inventory() -> CachedInventory:
     """Watches that are in step, one Slurm worker on each node."""
-    nodes = {f"gpu-{i}": _node(f"gpu-{i}") for i in range(NODES)}
-    pods = {f"w-{i}": _pod(f"w-{i}", f"gpu-{i}") for i in range(NODES)}
-    return CachedInventory(nodes.get, lambda: dict(nodes).values(), lambda: dict(pods).values(), POOLS)
+    by_name = {f"gpu-{i}": _node(f"gpu-{i}") for i in range(NODES)}
+    nodes = tuple(by_name.values())
+    pods = tuple(_pod(f"w-{i}", f"gpu-{i}") for i in range(NODES))
+    return CachedInventory(by_name.get, lambda: nodes, lambda: pods, POOLS)
 
 
 def _node(name: str) -> NodeView:
