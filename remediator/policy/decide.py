@@ -10,6 +10,9 @@ from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
 
 
+WORDS = {"replace": "drain, fence and move its jobs", "drain-only": "drain and fence; its jobs stay"}
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What the store says: the machine's last closed incident, and how many nodes are being treated.
@@ -39,14 +42,15 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
+    plan = "drain-only" if node.stage == "drain-only" else rule.plan
     decision = Decision(
         action="act",
-        plan="drain-only" if node.stage == "drain-only" else rule.plan,
+        plan=plan,
         tier=rule.tier,
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
-        sentence=f"{rule.cause} on {node.name}: drain, fence and move its jobs, because {rule.why}",
+        sentence=f"{rule.cause} on {node.name}: {WORDS[plan]}, because {rule.why}",
     )
     return _limited(decision, node, situation)
 

@@ -30,6 +30,7 @@ PLANS: dict[str, tuple[Planned, ...]] = {
     "drain-only": (
         Planned("admit", "main"),
         Planned("drain-slurm", "main"),
+        Planned("fence-node", "main"),
         Planned("close", "main"),
     ),
 }
