@@ -9,7 +9,6 @@ from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
 
-
 WORDS = {"replace": "drain, fence and move its jobs", "drain-only": "drain and fence; its jobs stay"}
 
 
