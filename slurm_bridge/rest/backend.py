@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from remediator.clock import Clock
-from remediator.errors import BadInput, Blocked, Retry
+from remediator.errors import BadInput, Blocked, GiveUp, Retry
 from slurm_bridge import names
 from slurm_bridge.model import SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.rest import decode
@@ -22,7 +22,7 @@ from slurm_bridge.rest.refusals import (
     is_success,
     refusal,
 )
-from slurm_bridge.rest.token import TokenSource
+from slurm_bridge.rest.token import TokenSource, origin
 from slurm_bridge.rest.transport import Answer, Transport
 from slurm_bridge.rest.version import NEWEST, probe
 
@@ -146,8 +146,6 @@ class RestSlurm:
 
     def _ping(self) -> None:
         answer = self._get("ping/")
-        if is_auth_failure(answer):
-            raise refusal(answer, "ping slurmctld", write=False)
         pings = _whole(answer, "ping slurmctld").get("pings")
         first = pings[0] if isinstance(pings, list) and pings else None
         if not isinstance(first, dict) or first.get("responding") is not True:
@@ -180,6 +178,9 @@ class RestSlurm:
         answer = call(token)
         if is_auth_failure(answer) and (renewed := self._token()) != token:
             answer = call(renewed)
+        if is_auth_failure(answer):
+            where = origin(self._token)
+            raise GiveUp(f"token refused by Slurm (expired, or another user's or cluster's): renew {where}")
         if answer.status == 404 and answer.body is None:
             self._version = 0
         return answer
