@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from remediator.model.record import Entry
 from remediator.model.view import SlurmView
-from remediator.run.triage import Triage
+from remediator.run.triage import PAGE, Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
@@ -50,10 +50,14 @@ class Core:
             demand(connection, self._journal.epoch)
             for answer in answers:
                 self._engine.apply(connection, answer, now)
-            sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
+            judged = self._triage.judge(connection, now)
+            admitted = self._triage.reconsider(connection, now)
             treated = self._engine.treated(connection, view, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
-        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, treated, self._journal.take())
+        if len(judged) >= PAGE:
+            wake_at = now
+        sentences = tuple(judged + admitted)
+        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, self._journal.take())

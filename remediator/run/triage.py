@@ -7,7 +7,6 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from remediator.errors import Retry
 from remediator.incidents.correlate import boot_of
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
@@ -22,6 +21,7 @@ from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 
+PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 log = logger(stage="triage")
 
 
@@ -74,14 +74,19 @@ class Triage:
         self._journal = journal
 
     def judge(self, connection: sa.Connection, now: float) -> list[str]:
-        """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits."""
+        """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
+        and stands before no other.
+        """
         view = StoreView(connection, self._budgets)
-        verdicts = []
-        for row_id, signal in signals.unhandled(connection):
-            verdict = self._verdict(connection, view, signal, now)
-            if verdict is not None:
-                sentence, incident = verdict
-                verdicts.append(signals.Verdict(row_id, sentence, incident))
+        verdicts: list[signals.Verdict] = []
+        last = 0
+        while len(verdicts) < PAGE and (page := signals.unhandled(connection, last, PAGE)):
+            last = page[-1][0]
+            for row_id, signal in page:
+                verdict = self._verdict(connection, view, signal, now)
+                if verdict is not None:
+                    sentence, incident = verdict
+                    verdicts.append(signals.Verdict(row_id, sentence, incident))
         signals.settle(connection, now, verdicts)
         return [verdict.sentence for verdict in verdicts]
 
@@ -91,17 +96,37 @@ class Triage:
         view = StoreView(connection, self._budgets)
         for incident in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(incident.node)
-            evidence = signals.first_of_incident(connection, incident.id)
-            if machine is None or machine.key != incident.key or evidence is None:
+            if machine is None or machine.key != incident.key:
                 continue
-            decision = decide(evidence, machine, self._rules, view.of(machine))
-            if decision.action == "act":
-                admitted = incident.model_copy(update={"sentence": decision.sentence, "state": "open"})
-                incidents.update(connection, incident.id, state="open", sentence=decision.sentence)
-                self._engine.start(connection, admitted, now)
+            decision = self._admission(connection, view, incident, machine, now)
+            if decision is not None:
+                self._admit(connection, incident, machine, decision, now)
                 view.running += 1
                 sentences.append(decision.sentence)
         return sentences
+
+    def _admission(
+        self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
+    ) -> Decision | None:
+        """The first decision to act on evidence of the machine's present boot."""
+        for signal in signals.of_incident(connection, incident.id):
+            if boot_of(signal, machine.boot_id, now) == "present":
+                decision = decide(signal, machine, self._rules, view.of(machine))
+                if decision.action == "act":
+                    return decision
+        return None
+
+    def _admit(
+        self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
+    ) -> None:
+        """What is decided now counts, and so do the machine's boot and workers of now."""
+        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
+            "state": "open",
+            "boot_id": machine.boot_id,
+            "slurm_nodes": machine.slurm_nodes,
+        }
+        incidents.update(connection, incident.id, **changes)
+        self._engine.start(connection, incident.model_copy(update=changes), now)
 
     def _verdict(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -109,8 +134,8 @@ class Triage:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
         try:
             return self._judge_one(connection, view, signal, now)
-        except Retry:
-            raise
+        except sa.exc.OperationalError:
+            raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
             return f"internal error {type(error).__name__}: {signal.node} is left alone, see the log", None

@@ -15,7 +15,7 @@ _NAMES = tuple(Signal.model_fields)
 _COLUMNS = [signal.c[name] for name in _NAMES]
 _UNHANDLED = (
     sa.select(signal.c.id, *_COLUMNS)
-    .where(signal.c.handled_at.is_(None))
+    .where(signal.c.handled_at.is_(None), signal.c.id > sa.bindparam("after"))
     .order_by(signal.c.id)
     .limit(sa.bindparam("limit"))
 )
@@ -41,9 +41,9 @@ def insert_new(connection: sa.Connection, signals: Sequence[Signal]) -> int:
     return connection.execute(statement, [item.model_dump() for item in signals]).rowcount
 
 
-def unhandled(connection: sa.Connection, limit: int = 500) -> list[tuple[int, Signal]]:
-    """The oldest signals nobody has judged yet, with their row ids."""
-    rows = connection.execute(_UNHANDLED, {"limit": limit})
+def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[int, Signal]]:
+    """The oldest signals nobody has judged yet, with their row ids, of those behind row `after`."""
+    rows = connection.execute(_UNHANDLED, {"after": after, "limit": limit})
     return [(row[0], _signal(row[1:])) for row in rows]
 
 
@@ -60,12 +60,6 @@ def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) ->
 def of_incident(connection: sa.Connection, incident: str) -> list[Signal]:
     """The evidence of an incident, oldest first."""
     return [_signal(row) for row in connection.execute(_OF_INCIDENT, {"incident": incident})]
-
-
-def first_of_incident(connection: sa.Connection, incident: str) -> Signal | None:
-    """The evidence an incident was opened for; None when there is none."""
-    row = connection.execute(_OF_INCIDENT.limit(1), {"incident": incident}).one_or_none()
-    return _signal(row) if row else None
 
 
 def _signal(values: Sequence[object]) -> Signal:
