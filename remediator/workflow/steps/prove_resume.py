@@ -24,7 +24,9 @@ class ProveResume(Step):
             return Done(f"job {run.address} is no longer known to Slurm")
         if not moved_on(job, run):
             return self._same_run(context, job.state, ended=job.is_over)
-        if job.state == "PENDING" or job.is_completing:
+        if job.is_over:
+            return Done(f"job {run.address} ended as restart {job.restart_count}: {job.state}")
+        if not _computes(job):
             return Wait(f"job {run.address} waits to start: {_why_waiting(job)}", after=0.5)
         if set(job.nodes) & set(context.incident.slurm_nodes):
             raise Blocked(f"job {run.address} runs on the drained machine again")
@@ -37,6 +39,10 @@ class ProveResume(Step):
         if ended:
             return Done(f"job {address} ended by itself: {state}")
         return Wait(f"job {address} has not left the node yet: {state}", after=1.0)
+
+
+def _computes(job: SlurmJob) -> bool:
+    return job.state == "RUNNING" and job.flags.isdisjoint({"COMPLETING", "CONFIGURING"})
 
 
 def _why_waiting(job: SlurmJob) -> str:

@@ -94,6 +94,33 @@ def test_the_known_run_on_the_drained_node_wants_its_requeue() -> None:
         ReleaseJobs().act(context(slurm))
 
 
+FORBIDDEN = {
+    "its owner asks to leave it": replace(JOB, comment="remediator:leave"),
+    "its owner gave up requeueing": replace(JOB, requeue=False),
+    "suspended since": replace(JOB, state="SUSPENDED"),
+    "a state nobody knows": replace(JOB, state="UNKNOWN"),
+    "a state nobody knows, without nodes": replace(JOB, state="UNKNOWN", nodes=()),
+}
+
+
+@pytest.mark.parametrize("job", FORBIDDEN.values(), ids=FORBIDDEN.keys())
+def test_what_forbids_it_is_read_again_right_before(job: SlurmJob) -> None:
+    here = context(OneJob(job))
+    assert isinstance(ReleaseJobs().check(here), Wait)
+    ReleaseJobs().act(here)
+
+
+def test_a_job_that_may_go_after_all_goes() -> None:
+    here = context(OneJob(JOB))
+    told = replace(here, run=RUN.model_copy(update={"release": "tell-only", "why": "its comment said so"}))
+    assert ReleaseJobs().check(told) is None
+
+
+def test_a_neighbour_node_that_is_not_ours_needs_no_drain() -> None:
+    """The job also holds w-1, which is healthy and no node of this incident."""
+    assert ReleaseJobs().check(context(OneJob(JOB))) is None
+
+
 @pytest.mark.parametrize("reason", ["", "admin: mine", "remediator: i2 another"])
 def test_a_node_we_do_not_drain_keeps_its_job(reason: str) -> None:
     with pytest.raises(Blocked):
