@@ -56,8 +56,8 @@ class Servers:
         return count_drains(self._ctld.text(), worker)
 
     def drain_writes(self, worker: str) -> int:
-        """How often slurmctld was given a reason of ours: a repeated drain counts."""
-        return len(re.findall(rf"update_node: node {worker} reason set to: remediator: ", self._ctld.text()))
+        """Changes of the node that reached slurmrestd: of a repeated DRAIN slurmctld itself says nothing."""
+        return count_requests(self._rest.text(), "POST", f"node/{worker}")
 
     def requeues(self, address: str) -> int:
         return count_requeues(self._ctld.text(), address)

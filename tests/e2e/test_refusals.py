@@ -35,11 +35,16 @@ def test_a_typo_in_the_settings_is_said_in_a_line_and_ends_with_status_2(site: S
     kubectl, path = site.lab.kubectl, "/api/v1/namespaces/slurm/configmaps/remediator"
     right = site.lab.api.get(path)["data"]["settings.yaml"]
     line = 1 + right[: right.index("lease_namespace:")].count("\n")
+    before = site.controller.pod()["metadata"]["uid"]
     put(site, right.replace("lease_namespace:", "lease_namespaces:"))
     try:
         kubectl("-n", "slurm", "rollout", "restart", "deployment/remediator")
-        wait_for("the new pod's end", lambda: ended(site), 60, every=0.2)
-        assert ended(site)["exitCode"] == 2
+
+        def status() -> int | None:
+            return exit_code(site.controller.pod(), before)
+
+        wait_for("the new pod's end", lambda: status() is not None, 60, every=0.2)
+        assert status() == 2
         assert set(site.controller.lines()) == {
             f"error: /etc/remediator/settings.yaml:{line}: kubernetes.lease_namespaces: no such setting; "
             "did you mean `lease_namespace`?"
@@ -55,11 +60,13 @@ def put(site: Site, settings: str) -> None:
     site.lab.kubectl("-n", "slurm", "patch", "configmap", "remediator", "--type=merge", "-p", patch)
 
 
-def ended(site: Site) -> dict[str, Any]:
-    """How the controller's container ended; empty while it has not."""
-    container = site.controller.container()
-    states = container.get("state", {}), container.get("lastState", {})
-    return next((dict(state["terminated"]) for state in states if "terminated" in state), {})
+def exit_code(pod: dict[str, Any], before: str) -> int | None:
+    """How the container of the pod after `before` ended the last time; None while it has not."""
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    if not statuses or pod["metadata"]["uid"] == before:
+        return None
+    states = statuses[0].get("state", {}), statuses[0].get("lastState", {})
+    return next((int(state["terminated"]["exitCode"]) for state in states if "terminated" in state), None)
 
 
 # --- the agents' door --------------------------------------------------------------------------------
