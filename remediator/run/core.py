@@ -11,7 +11,8 @@ from remediator.run.triage import PAGE, Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
-from remediator.workflow.engine import Answer, Call, Engine, Place
+from remediator.store.steps import Place
+from remediator.workflow.engine import Answer, Call, Engine
 from remediator.workflow.journal import Journal
 
 RECONSIDER_S = 5.0

@@ -59,6 +59,7 @@ def open_store(url: str) -> Store:
         with store.write() as connection:
             _check_file(connection, store.dialect)
             schema.metadata.create_all(connection)
+            _add_indexes(connection)
             _check_version(connection)
     except (SQLAlchemyError, Retry) as error:
         raise GiveUp(
@@ -106,6 +107,13 @@ def _check_file(connection: sa.Connection, dialect: str) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if verdict != "ok":
             raise GiveUp(f"store.url: the database file is damaged ({verdict}); restore a backup")
+
+
+def _add_indexes(connection: sa.Connection) -> None:
+    """Indexes that an older program did not know; they change no meaning, so they need no version."""
+    for table in schema.metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
 
 
 def _check_version(connection: sa.Connection) -> None:

@@ -8,17 +8,16 @@ from itertools import groupby
 
 import sqlalchemy as sa
 
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, reason_prefix
 from remediator.model.plan import Done, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
 from remediator.model.view import SlurmView
 from remediator.store import incidents, steps
+from remediator.store.steps import Place
 from remediator.workflow.journal import Journal
-from remediator.workflow.plans import job_rows, main_rows, ready
-from remediator.workflow.step import Writing
+from remediator.workflow.plans import job_rows, main_rows
+from remediator.workflow.step import Local, Writing
 from remediator.workflow.steps import STEPS
-
-Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ class Answer:
     outcome: Outcome | None
 
 
-def _lost(view: SlurmView, name: str, incident: Incident, row: StepRow) -> bool:
+def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
     seen = view.nodes.get(name)
-    if seen is None or seen.read_at <= (row.ended_at or 0.0):
+    if seen is None or seen.read_at <= (drained.ended_at or 0.0):
         return False
-    return not (seen.drain and seen.reason.startswith(incident.reason_prefix))
+    return not (seen.drain and seen.reason.startswith(reason_prefix(drained.incident)))
 
 
 def place_of(row: StepRow) -> Place:
@@ -82,39 +81,54 @@ class Engine:
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
-        names: set[str] = set()
-        for incident, row in steps.done_of_open(connection, "drain-slurm"):
-            names.update(incident.slurm_nodes)
-            if any(_lost(view, name, incident, row) for name in incident.slurm_nodes):
-                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
-                why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
-                self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
-        return frozenset(names)
+        standing = steps.drained(connection)
+        for drained in standing:
+            if any(_lost(view, name, drained) for name in drained.slurm_nodes):
+                self._look_again(connection, drained.incident, now)
+        return frozenset(name for drained in standing for name in drained.slurm_nodes)
 
     def calls(
         self, connection: sa.Connection, in_flight: frozenset[Place], now: float
     ) -> tuple[list[Call], float | None]:
-        """Steps to be handed out now, and when to come back; INTENTs are written on the way."""
-        out: list[Call] = []
-        later: list[float] = []
-        for incident_id, group in groupby(steps.unfinished(connection), key=lambda row: row.incident):
-            rows = list(group)
-            fit = [row for row in rows if place_of(row) not in in_flight and ready(row, rows)]
-            due = [row for row in fit if row.due_at <= now or row.state == "running"]
-            later.extend(row.due_at for row in fit if row not in due)
-            if due:
-                out.extend(self._hand_out(connection, incident_id, due, now))
-        return out, min(later, default=None)
+        """Steps to be handed out now, and when to come back; INTENTs are written on the way.
 
-    def _hand_out(
-        self, connection: sa.Connection, incident_id: str, due: list[StepRow], now: float
-    ) -> Iterable[Call]:
+        Steps that ask nobody outside are taken here and now, and what becomes ready by them too.
+        """
+        out: list[Call] = []
+        while True:
+            busy = in_flight | {call.place for call in out}
+            due, later = steps.due(connection, busy, now)
+            fresh = self._hand_out(connection, due, now)
+            out += [call for call in fresh if not isinstance(STEPS[call.row.name], Local)]
+            if not self._take_local(connection, fresh, now):
+                return out, later
+
+    def _take_local(self, connection: sa.Connection, calls: Iterable[Call], now: float) -> bool:
+        """Conclude the steps that need no worker; False when there was none."""
+        found = False
+        for call in calls:
+            step = STEPS[call.row.name]
+            if isinstance(step, Local):
+                found = True
+                self.apply(connection, Answer(call, step.conclude(call.incident, now)), now)
+        return found
+
+    def _hand_out(self, connection: sa.Connection, due: Iterable[StepRow], now: float) -> list[Call]:
+        out: list[Call] = []
+        for incident_id, rows in groupby(due, key=lambda row: row.incident):
+            incident = incidents.get(connection, incident_id)
+            if incident is not None:
+                runs = {run.key: run for run in steps.runs_seen(connection, incident_id)}
+                out += [self._call(connection, incident, row, runs, now) for row in rows]
+        return out
+
+    def _look_again(self, connection: sa.Connection, incident_id: str, now: float) -> None:
         incident = incidents.get(connection, incident_id)
-        if incident is None:
-            return
-        runs = {run.key: run for run in steps.runs_seen(connection, incident_id)}
-        for row in due:
-            yield self._call(connection, incident, row, runs, now)
+        row = steps.get(connection, incident_id, "drain-slurm")
+        if incident is not None and row is not None:
+            steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+            why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
+            self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
 
     def _call(
         self, connection: sa.Connection, incident: Incident, row: StepRow, runs: dict[str, JobRun], now: float
@@ -153,7 +167,8 @@ class Engine:
             return
         held = row.state == "held" or self._any_held(connection, incident.id)
         state = "held" if held else "open"
-        if state != incident.state:
+        present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
+        if present is not None and state != present.state:
             incidents.update(connection, incident.id, state=state)
             action = "incident-held" if held else "incident-resumed"
             self._journal.record(connection, action, incident, now, row=row, why=row.sentence)

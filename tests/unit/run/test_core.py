@@ -48,7 +48,7 @@ def test_a_superseded_epoch_applies_no_answer(here: Deciding) -> None:
     take_over(here)
     before = everything(here)
     with pytest.raises(Fenced):
-        here.turn([Answer(call, Done("admitted"))])
+        here.turn([Answer(call, Done("drained"))])
     assert everything(here) == before
 
 
@@ -67,35 +67,35 @@ def test_a_turn_that_fails_half_way_leaves_nothing_and_can_be_taken_again(
             here.turn()
     assert everything(here) == before
     turn = here.turn()
-    assert [call.row.name for call in turn.calls] == ["admit"]
-    assert [entry.action for entry in turn.entries] == ["decision", "incident-opened"]
+    assert [call.row.name for call in turn.calls] == ["drain-slurm"]
+    assert [entry.action for entry in turn.entries] == ["decision", "incident-opened", "outcome", "intent"]
 
 
 def test_a_call_that_is_with_a_worker_is_not_handed_out_again(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls
     assert here.turn().calls == ()
-    (following,) = here.turn([Answer(call, Done("admitted"))]).calls
-    assert following.row.name == "drain-slurm"
+    (following,) = here.turn([Answer(call, Done("drained"))]).calls
+    assert following.row.name == "fence-node"
 
 
 def test_a_new_life_hands_out_what_the_old_one_left(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls
-    here.turn([Answer(call, Done("admitted"))])
+    here.turn([Answer(call, Done("drained"))])
     take_over(here)
     here.core = here.life(2)
     (again,) = here.turn().calls
-    assert (again.row.name, again.row.state, again.may_act) == ("drain-slurm", "running", False)
+    assert (again.row.name, again.row.state, again.may_act) == ("fence-node", "running", False)
 
 
 def test_outcome_and_next_intent_are_committed_together(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls
-    turn = here.turn([Answer(call, Done("admitted"))])
+    turn = here.turn([Answer(call, Done("drained"))])
     assert [(entry.action, entry.step) for entry in turn.entries] == [
-        ("outcome", "admit"),
-        ("intent", "drain-slurm"),
+        ("outcome", "drain-slurm"),
+        ("intent", "fence-node"),
     ]
     assert turn.calls[0].may_act
 
