@@ -23,6 +23,11 @@ class Situation:
     running: int
     limit: int | None
 
+    @property
+    def is_full(self) -> bool:
+        """No other node may be treated now."""
+        return self.limit is not None and self.running >= self.limit
+
 
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
     """What to do about one signal. Unknown never acts."""
@@ -59,7 +64,7 @@ def _limited(decision: Decision, node: Machine, situation: Situation) -> Decisio
         return decision.model_copy(
             update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
         )
-    if situation.limit is not None and situation.running >= situation.limit:
+    if situation.is_full:
         return decision.model_copy(
             update={
                 "action": "hold",

@@ -109,6 +109,8 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
     ) -> Decision | None:
         """The first decision to act on evidence of the machine's present boot."""
+        if view.of(machine).is_full or machine.stage == "observe":
+            return None  # looked at in every turn: what no evidence could change is not worth reading it
         for signal in signals.of_incident(connection, incident.id):
             if boot_of(signal, machine.boot_id, now) == "present":
                 decision = decide(signal, machine, self._rules, view.of(machine))
