@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,13 +18,14 @@ from remediator.store import schema
 # The WAL-reset bug (fixed in 3.51.3) can corrupt the file: older libraries get a rollback journal.
 WAL_SAFE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 4000
+_READER = ("query_only=ON",)  # and no journal mode: that would be a change, made beside a running controller
 
 
 class Store:
     """One database; `write` takes the writer's lock at once, `read` sees one moment."""
 
-    def __init__(self, url: str) -> None:
-        self.engine = _engine(url)
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self.engine = _engine(url, _READER if read_only else _writer())
         self.dialect = self.engine.dialect.name
 
     @contextmanager
@@ -70,7 +73,12 @@ def open_store(url: str) -> Store:
 
 def open_read_only(url: str) -> Store:
     """Open an existing store without creating or changing anything; GiveUp when there is none."""
-    store = Store(url)
+    store = Store(url, read_only=True)
+    file = store.engine.url.database
+    if store.dialect == "sqlite" and file and not Path(file).exists():
+        raise GiveUp(
+            f"store.url: no readable store there: {file} does not exist; has the controller started?"
+        )
     try:
         with store.read() as connection:
             _check_version(connection)
@@ -84,21 +92,20 @@ def journal_mode() -> str:
     return "WAL" if sqlite3.sqlite_version_info >= WAL_SAFE else "TRUNCATE"
 
 
-def _engine(url: str) -> sa.Engine:
+def _writer() -> tuple[str, ...]:
+    return (f"journal_mode={journal_mode()}", "synchronous=EXTRA", "foreign_keys=ON")
+
+
+def _engine(url: str, pragmas: tuple[str, ...]) -> sa.Engine:
     engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
     if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _set_pragmas)
+        sa.event.listen(engine, "connect", partial(_set_pragmas, pragmas))
     return engine
 
 
-def _set_pragmas(connection: Any, _record: Any) -> None:
+def _set_pragmas(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by Store, never by the driver
-    for pragma in (
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-        f"journal_mode={journal_mode()}",
-        "synchronous=EXTRA",
-        "foreign_keys=ON",
-    ):
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", *pragmas):
         connection.execute(f"PRAGMA {pragma}")
 
 
