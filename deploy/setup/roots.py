@@ -95,9 +95,9 @@ def debootstrap(recipe: Recipe, suite: str, path: Path) -> None:
 
 
 def debootstrap_text(line: str) -> str | None:
-    """The part of a debootstrap line that tells a person what it does."""
+    """The part of a debootstrap line that tells a person what it does; no addresses."""
     found = re.match(r"I: (.+)", line)
-    return found[1] if found else None
+    return re.sub(r"\w+://\S+", "the mirror", found[1]) if found else None
 
 
 def mirror_and_script(suite: str) -> list[str]:

@@ -12,6 +12,9 @@ import sqlalchemy as sa
 from remediator.model.record import GENESIS, Entry, canonical, chain_hash
 from remediator.store.schema import audit
 
+_LAST = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+_INSERT = sa.insert(audit)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -30,13 +33,11 @@ class Verdict:
 
 def append(connection: sa.Connection, entry: Entry) -> int:
     """Add one record in the caller's transaction; returns its number, which has no gaps."""
-    last = connection.execute(
-        sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
-    ).one_or_none()
+    last = connection.execute(_LAST).one_or_none()
     seq, previous = (last.seq + 1, last.hash) if last else (1, GENESIS)
     body = canonical(entry, seq)
     values = {"seq": seq, "hash": chain_hash(previous, body), "incident": entry.incident, "body": body}
-    connection.execute(sa.insert(audit).values(values))
+    connection.execute(_INSERT, values)
     return seq
 
 

@@ -13,8 +13,9 @@ Boot = Literal["present", "older", "unsettled"]
 def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:
     """Evidence is valid for its own boot only.
 
-    The kubelet reports a new boot some seconds after the agent does: a fresh mismatch is not settled yet.
+    A node whose boot is unknown has no present one. The kubelet reports a new boot some seconds after the
+    agent does: a fresh mismatch is not settled yet.
     """
-    if signal.boot_id == node_boot_id:
+    if node_boot_id and signal.boot_id == node_boot_id:
         return "present"
     return "unsettled" if now - signal.received_at < BOOT_LAG_S else "older"

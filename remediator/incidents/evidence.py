@@ -45,9 +45,9 @@ def witness_of(signal: Signal) -> Witness:
 
 
 def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
-    """Whether the signal speaks of boot `boot_id`; one that does not say counts for ten minutes."""
-    if signal.boot_id:
-        return signal.boot_id == boot_id
+    """Whether it speaks of boot `boot_id` (unknown: never); a signal that does not say counts ten minutes."""
+    if signal.boot_id or not boot_id:
+        return bool(boot_id) and signal.boot_id == boot_id
     return now - signal.seen_at <= UNKNOWN_BOOT_S
 
 

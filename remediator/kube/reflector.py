@@ -87,6 +87,7 @@ class Reflector(Generic[T]):
         self._pause = pause or self._stopping.wait
         self._lock = threading.Lock()
         self._cache: dict[str, T] = {}
+        self._objects: tuple[T, ...] | None = None
         self._keys: dict[str, str] = {}
         self._version = ""
         self._listed = self._heard = float("-inf")
@@ -100,6 +101,13 @@ class Reflector(Generic[T]):
         """A copy of the cache, by uid."""
         with self._lock:
             return dict(self._cache)
+
+    def objects(self) -> tuple[T, ...]:
+        """All objects; the very same tuple until one changes, so that what is derived from it can be kept."""
+        with self._lock:
+            if self._objects is None:
+                self._objects = tuple(self._cache.values())
+            return self._objects
 
     def named(self, key: str) -> T | None:
         """The object that bears this name now."""
@@ -213,6 +221,7 @@ class Reflector(Generic[T]):
         with self._lock:
             old = self._cache.get(item.uid)
             self._cache[item.uid] = item
+            self._objects = None
             self._keys[item.key] = item.uid
         if self._on_change and (old is None or old.resource_version != item.resource_version):
             self._on_change(old, item)
@@ -220,6 +229,7 @@ class Reflector(Generic[T]):
     def _remove(self, uid: str) -> None:
         with self._lock:
             old = self._cache.pop(uid, None)
+            self._objects = None
             if old is not None and self._keys.get(old.key) == uid:
                 del self._keys[old.key]
         if self._on_change and old is not None:

@@ -10,6 +10,11 @@ State = Literal["open", "held", "closed"]
 Tier = Literal["T0", "T1", "T2", "T3"]
 
 
+def reason_prefix(incident_id: str) -> str:
+    """How every reason of an incident begins."""
+    return f"remediator: {incident_id} "
+
+
 class Incident(Ours):
     """What is known about one sick machine; `key` is its providerID, else the node's UID."""
 
@@ -34,7 +39,7 @@ class Incident(Ours):
     @property
     def reason_prefix(self) -> str:
         """How every reason of this incident begins; nobody else's does."""
-        return f"remediator: {self.id} "
+        return reason_prefix(self.id)
 
     @property
     def drain_reason(self) -> str:

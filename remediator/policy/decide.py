@@ -9,6 +9,8 @@ from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
 
+WORDS = {"replace": "drain, fence and move its jobs", "drain-only": "drain and fence; its jobs stay"}
+
 
 @dataclass(frozen=True, slots=True)
 class Situation:
@@ -20,6 +22,11 @@ class Situation:
     last_closed: str | None
     running: int
     limit: int | None
+
+    @property
+    def is_full(self) -> bool:
+        """No other node may be treated now."""
+        return self.limit is not None and self.running >= self.limit
 
 
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
@@ -39,14 +46,15 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
+    plan = "drain-only" if node.stage == "drain-only" else rule.plan
     decision = Decision(
         action="act",
-        plan="drain-only" if node.stage == "drain-only" else rule.plan,
+        plan=plan,
         tier=rule.tier,
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
-        sentence=f"{rule.cause} on {node.name}: drain, fence and move its jobs, because {rule.why}",
+        sentence=f"{rule.cause} on {node.name}: {WORDS[plan]}, because {rule.why}",
     )
     return _limited(decision, node, situation)
 
@@ -56,7 +64,7 @@ def _limited(decision: Decision, node: Machine, situation: Situation) -> Decisio
         return decision.model_copy(
             update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
         )
-    if situation.limit is not None and situation.running >= situation.limit:
+    if situation.is_full:
         return decision.model_copy(
             update={
                 "action": "hold",

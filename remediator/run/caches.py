@@ -49,9 +49,7 @@ class Caches:
 
     def inventory(self, pools: Mapping[str, Pool]) -> CachedInventory:
         """Machines as these caches know them."""
-        return CachedInventory(
-            self.nodes.named, lambda: self.nodes.items().values(), lambda: self.pods.items().values(), pools
-        )
+        return CachedInventory(self.nodes.named, self.nodes.objects, self.pods.objects, pools)
 
     def report(self, health: Health, metrics: Metrics) -> None:
         """Show the age of each watch, and be unready while one is not synced or stale."""

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from remediator.actuators.cluster import KubeCluster
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
+from remediator.actuators.spares import LabelledSpares, Spares
 from remediator.clock import SystemClock
 from remediator.errors import Fenced
 from remediator.guard import Guard
@@ -21,13 +22,13 @@ from remediator.kube.credentials import loader
 from remediator.kube.lease import LeaseMirror
 from remediator.kube.reviews import review
 from remediator.kube.session import Session
+from remediator.kube.spare import SpareKeys
 from remediator.notify.channels import Channel, FileChannel, LogChannel
 from remediator.observe import logs
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
 from remediator.run.caches import Caches
-from remediator.run.commands import Commands
 from remediator.run.core import Core
 from remediator.run.failpoint import from_environment
 from remediator.run.heartbeats import Heartbeats
@@ -46,7 +47,7 @@ from remediator.web.app import create_app
 from remediator.web.auth import AgentAuth
 from remediator.web.pushes import Pushes
 from remediator.web.server import HttpServer
-from remediator.workflow.context import Context
+from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.engine import Call, Engine
 from remediator.workflow.journal import Journal
 from slurm_bridge.rest.backend import RestSlurm
@@ -133,9 +134,12 @@ class Controller:
     def _workers(self) -> Workers:
         scheduler = Scheduler(self.slurm, self.guard)
         nodes = Nodes(KubeCluster(self.session, self.clock), self.guard)
+        pool = LabelledSpares(self.session, self.clock, SpareKeys())
+        ports = Ports(scheduler, nodes, Spares(pool, self.guard))
+        conduct = self._conduct()
 
         def context_of(call: Call, now: float) -> Context:
-            return Context(call.incident, call.row, now, scheduler, nodes, call.run, call.known_runs)
+            return Context(call.incident, call.row, now, ports, conduct, call.run, call.runs, call.spare)
 
         state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent
         return Workers(
@@ -146,12 +150,16 @@ class Controller:
             probe=from_environment(state_dir),
         )
 
+    def _conduct(self) -> Conduct:
+        pools = {name: pool.node_selector for name, pool in self.settings.pools.items()}
+        return Conduct(self.settings.no_replace_label, no_spare=self.settings.spares.when_none, pools=pools)
+
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
         engine = Engine(journal, self.settings.cluster.name)
         inventory = self.caches.inventory(self.settings.pools)
         triage = Triage(inventory, self.policy, self.settings.budgets, engine, journal)
-        core = Core(self.store, engine, triage, Commands(journal), journal)
+        core = Core(self.store, engine, triage, journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from remediator.model.record import Entry
 from remediator.model.view import SlurmView
 from remediator.run.commands import Commands
-from remediator.run.triage import Triage
+from remediator.run.triage import PAGE, Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
-from remediator.workflow.engine import Answer, Call, Engine, Place
+from remediator.store.steps import Place
+from remediator.workflow.engine import Answer, Call, Engine
 from remediator.workflow.journal import Journal
 
 RECONSIDER_S = 5.0
@@ -34,13 +35,11 @@ class Turn:
 class Core:
     """Holds no state a restart would miss, except which calls are with the workers."""
 
-    def __init__(
-        self, store: Store, engine: Engine, triage: Triage, commands: Commands, journal: Journal
-    ) -> None:
+    def __init__(self, store: Store, engine: Engine, triage: Triage, journal: Journal) -> None:
         self._store = store
         self._engine = engine
         self._triage = triage
-        self._commands = commands
+        self._commands = Commands(journal)
         self._journal = journal
         self._in_flight: set[Place] = set()
 
@@ -55,10 +54,14 @@ class Core:
             for answer in answers:
                 self._engine.apply(connection, answer, now)
             self._commands.carry_out(connection, now)
-            sentences = self._triage.judge(connection, now) + self._triage.reconsider(connection, now)
+            judged = self._triage.judge(connection, now)
+            admitted = self._triage.reconsider(connection, now)
             treated = self._engine.treated(connection, view, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
-        return Turn(tuple(calls), wake_at, tuple(sentences), open_incidents, treated, self._journal.take())
+        if len(judged) >= PAGE:
+            wake_at = now
+        sentences = tuple(judged + admitted)
+        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, self._journal.take())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from remediator.kube.fence import FENCED
 from remediator.kube.nodes import NodeView
@@ -10,9 +12,31 @@ from remediator.kube.pods import PodView, slurm_node
 from remediator.model.machine import Machine
 from remediator.settings import Pool
 
+T = TypeVar("T")
+Derived = TypeVar("Derived")
+
+
+class _Kept(Generic[T, Derived]):
+    """What `build` makes of all objects, made again only when `source` hands out another collection."""
+
+    def __init__(self, source: Callable[[], Iterable[T]], build: Callable[[Iterable[T]], Derived]) -> None:
+        self._source = source
+        self._build = build
+        self._last: tuple[Iterable[T], Derived] | None = None
+
+    def __call__(self) -> Derived:
+        objects = self._source()
+        last = self._last
+        if last is None or last[0] is not objects:
+            last = self._last = (objects, self._build(objects))
+        return last[1]
+
 
 class CachedInventory:
-    """Looks a name up exactly; never the nearest one."""
+    """Looks a name up exactly; never the nearest one.
+
+    `nodes` and `pods` hand out the same collection until something in it changes: the sums over it are kept.
+    """
 
     def __init__(
         self,
@@ -22,9 +46,9 @@ class CachedInventory:
         pools: Mapping[str, Pool],
     ) -> None:
         self._node = node
-        self._nodes = nodes
-        self._pods = pods
         self._pools = pools
+        self._pool_sizes = _Kept(nodes, lambda found: Counter(map(self._pool_of, found)))
+        self._workers = _Kept(pods, _workers_by_node)
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name with its pool and Slurm workers, or None."""
@@ -39,8 +63,8 @@ class CachedInventory:
             boot_id=node.boot_id,
             pool=pool,
             stage=self._pools[pool].stage if pool else "observe",
-            pool_size=sum(self._pool_of(other) == pool for other in self._nodes()) if pool else 0,
-            slurm_nodes=self._workers_on(name),
+            pool_size=self._pool_sizes()[pool] if pool else 0,
+            slurm_nodes=self._workers().get(name, ()),
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
         )
 
@@ -50,6 +74,11 @@ class CachedInventory:
                 return name
         return None
 
-    def _workers_on(self, node: str) -> tuple[str, ...]:
-        pods = (pod for pod in self._pods() if pod.node == node and not pod.finished)
-        return tuple(sorted(name for pod in pods if (name := slurm_node(pod)) is not None))
+
+def _workers_by_node(pods: Iterable[PodView]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for pod in pods:
+        name = slurm_node(pod)
+        if name is not None and not pod.finished:
+            found[pod.node].append(name)
+    return {node: tuple(sorted(names)) for node, names in found.items()}

@@ -58,11 +58,11 @@ class CoreLoop:
                 log.warning("the store does not take a turn", problem=str(error))
                 pause = STORE_PAUSE_S
                 continue
+            for call in turn.calls:
+                self._submit(call)  # before anything is written for people: a drain may be among them
             self._tell(answers, turn)
             answers = []
             self._poll.watch(turn.treated)
-            for call in turn.calls:
-                self._submit(call)
             pause = max(0.0, turn.wake_at - self._clock.now())
 
     def _tell(self, answers: list[Answer], turn: Turn) -> None:

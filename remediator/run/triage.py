@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import sqlalchemy as sa
 
-from remediator.errors import Retry
 from remediator.incidents.correlate import boot_of
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
@@ -21,6 +21,7 @@ from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 
+PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 log = logger(stage="triage")
 
 
@@ -29,6 +30,35 @@ class Inventory(Protocol):
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name, or None."""
+
+
+Judged = tuple[str, str | None]
+
+
+class StoreView:
+    """What a turn's decisions want to know of the store; asked only when it matters, and the count once."""
+
+    def __init__(self, connection: sa.Connection, budgets: Budgets) -> None:
+        self._connection = connection
+        self._budgets = budgets
+
+    @cached_property
+    def running(self) -> int:
+        """Nodes being treated; whoever starts another one counts it here."""
+        return incidents.running_count(self._connection, "replace")
+
+    def of(self, machine: Machine | None) -> Situation:
+        """The situation of one machine."""
+        limited = machine is not None and self._budgets.enabled
+        return Situation(
+            last_closed=self._last_closed(machine) if machine and machine.fenced_by else None,
+            running=self.running if limited else 0,
+            limit=self._budgets.concurrent.of(machine.pool_size) if machine and limited else None,
+        )
+
+    def _last_closed(self, machine: Machine) -> str | None:
+        closed = incidents.last_closed(self._connection, machine.key)
+        return closed.id if closed else None
 
 
 class Triage:
@@ -44,55 +74,95 @@ class Triage:
         self._journal = journal
 
     def judge(self, connection: sa.Connection, now: float) -> list[str]:
-        """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits."""
-        sentences = []
-        for row_id, signal in signals.unhandled(connection):
-            try:
-                with connection.begin_nested():
-                    sentence = self._judge_one(connection, row_id, signal, now)
-            except Retry:
-                raise
-            except Exception as error:
-                log.exception("a signal could not be judged", dedupe=signal.dedupe)
-                text = f"internal error {type(error).__name__}: {signal.node} is left alone, see the log"
-                sentence = self._settle(connection, row_id, now, text, None)
-            if sentence is not None:
-                sentences.append(sentence)
-        return sentences
+        """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
+        and stands before no other.
+        """
+        view = StoreView(connection, self._budgets)
+        verdicts: list[signals.Verdict] = []
+        last = 0
+        while len(verdicts) < PAGE and (page := signals.unhandled(connection, last, PAGE)):
+            last = page[-1][0]
+            for row_id, signal in page:
+                verdict = self._verdict(connection, view, signal, now)
+                if verdict is not None:
+                    sentence, incident = verdict
+                    verdicts.append(signals.Verdict(row_id, sentence, incident))
+        signals.settle(connection, now, verdicts)
+        return [verdict.sentence for verdict in verdicts]
 
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
         sentences = []
+        view = StoreView(connection, self._budgets)
         for incident in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(incident.node)
-            evidence = signals.of_incident(connection, incident.id)
-            if machine is None or machine.key != incident.key or not evidence:
+            if machine is None or machine.key != incident.key:
                 continue
-            decision = decide(evidence[0], machine, self._rules, self._situation(connection, machine))
-            if decision.action == "act":
-                admitted = incident.model_copy(update={"sentence": decision.sentence, "state": "open"})
-                incidents.update(connection, incident.id, state="open", sentence=decision.sentence)
-                self._engine.start(connection, admitted, now)
+            decision = self._admission(connection, view, incident, machine, now)
+            if decision is not None:
+                self._admit(connection, incident, machine, decision, now)
+                view.running += 1
                 sentences.append(decision.sentence)
         return sentences
 
-    def _judge_one(self, connection: sa.Connection, row_id: int, signal: Signal, now: float) -> str | None:
+    def _admission(
+        self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
+    ) -> Decision | None:
+        """The first decision to act on evidence of the machine's present boot."""
+        if view.of(machine).is_full or machine.stage == "observe":
+            return None  # looked at in every turn: what no evidence could change is not worth reading it
+        for signal in signals.of_incident(connection, incident.id):
+            if boot_of(signal, machine.boot_id, now) == "present":
+                decision = decide(signal, machine, self._rules, view.of(machine))
+                if decision.action == "act":
+                    return decision
+        return None
+
+    def _admit(
+        self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
+    ) -> None:
+        """What is decided now counts, and so do the machine's boot and workers of now."""
+        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
+            "state": "open",
+            "boot_id": machine.boot_id,
+            "slurm_nodes": machine.slurm_nodes,
+        }
+        incidents.update(connection, incident.id, **changes)
+        self._engine.start(connection, incident.model_copy(update=changes), now)
+
+    def _verdict(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
+    ) -> Judged | None:
+        """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
+        try:
+            return self._judge_one(connection, view, signal, now)
+        except sa.exc.OperationalError:
+            raise  # the store's trouble, not this signal's: nothing is settled
+        except Exception as error:
+            log.exception("a signal could not be judged", dedupe=signal.dedupe)
+            return f"internal error {type(error).__name__}: {signal.node} is left alone, see the log", None
+
+    def _judge_one(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
+    ) -> Judged | None:
         machine = self._inventory.machine(signal.node)
         boot = boot_of(signal, machine.boot_id, now) if machine else "present"
         if boot == "unsettled":
             return None
         if boot == "older":
-            text = f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded"
-            return self._settle(connection, row_id, now, text, None)
+            return f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
-        decision = decide(signal, machine, self._rules, self._situation(connection, machine))
         if existing is not None:
             text = f"{signal.kind} {signal.code} on {signal.node} folds into incident {existing.id}"
-            return self._settle(connection, row_id, now, text, existing.id)
+            return text, existing.id
+        decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
-            return self._settle(connection, row_id, now, decision.sentence, None)
-        incident = self._open(connection, signal, machine, decision, now)
-        return self._settle(connection, row_id, now, decision.sentence, incident.id)
+            return decision.sentence, None
+        with connection.begin_nested():  # the only writes that an error may have to take back
+            incident = self._open(connection, signal, machine, decision, now)
+        if decision.action == "act":
+            view.running += 1
+        return decision.sentence, incident.id
 
     def _open(
         self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
@@ -104,6 +174,7 @@ class Triage:
             node_uid=machine.uid,
             boot_id=machine.boot_id,
             slurm_nodes=machine.slurm_nodes,
+            pool=machine.pool or "",
             tier=decision.tier,
             rule=decision.rule,
             cause=decision.cause,
@@ -119,17 +190,3 @@ class Triage:
         if decision.action == "act":
             self._engine.start(connection, incident, now)
         return incident
-
-    def _situation(self, connection: sa.Connection, machine: Machine | None) -> Situation:
-        if machine is None:
-            return Situation(last_closed=None, running=0, limit=None)
-        closed = incidents.last_closed(connection, machine.key)
-        limit = self._budgets.concurrent.of(machine.pool_size) if self._budgets.enabled else None
-        running = incidents.running_count(connection, "replace")
-        return Situation(last_closed=closed.id if closed else None, running=running, limit=limit)
-
-    def _settle(
-        self, connection: sa.Connection, row_id: int, now: float, sentence: str, incident: str | None
-    ) -> str:
-        signals.settle(connection, row_id, now, sentence, incident)
-        return sentence

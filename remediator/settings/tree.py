@@ -213,6 +213,13 @@ class Leadership(Section):
         return self
 
 
+class Spares(Section):
+    """What stands ready to replace a node: nodes with label and taint remediator.dev/spare."""
+
+    when_none: Literal["go-on", "wait", "page"] = "wait"
+    """Without a spare: go-on (move the jobs, replace nothing), wait for one, or page somebody."""
+
+
 class Notify(Section):
     """How people are told, besides the log."""
 
@@ -262,6 +269,12 @@ class Settings(Section):
 
     leadership: Leadership = Leadership()
     """Which replica decides."""
+
+    spares: Spares = Spares()
+    """What stands ready to replace a node."""
+
+    no_replace_label: LabelKey = "remediator.dev/no-replace"
+    """Label on a pod or node that forbids cordon, eviction, detach and replacement."""
 
     notify: Notify = Notify()
     """How people are told, besides the log."""

@@ -110,21 +110,23 @@ class _Bounded(Generic[Result]):
     def __call__(self) -> Result:
         if not self._busy.acquire(blocking=False):
             raise Retry("the last request has not ended")
-        answer: list[Result | Exception] = []
+        answer: list[Result | Retry] = []
         done = threading.Event()
         threading.Thread(target=self._run, args=(answer, done), name=self._name, daemon=True).start()
         if not done.wait(self._seconds):
             raise Retry(f"no answer within {self._seconds:.1f} s")
         result = answer[0]
-        if isinstance(result, Exception):
+        if isinstance(result, Retry):
             raise result
         return result
 
-    def _run(self, answer: list[Result | Exception], done: threading.Event) -> None:
+    def _run(self, answer: list[Result | Retry], done: threading.Event) -> None:
         try:
             answer.append(self._call())
-        except Exception as error:  # noqa: BLE001 - boundary: it is raised again in the caller's thread
+        except Retry as error:
             answer.append(error)
+        except Exception as error:  # noqa: BLE001 - boundary: what a client library throws is no answer
+            answer.append(Retry(f"no answer: {type(error).__name__}"))
         finally:
             self._busy.release()
             done.set()

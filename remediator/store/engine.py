@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,13 +18,14 @@ from remediator.store import schema
 # The WAL-reset bug (fixed in 3.51.3) can corrupt the file: older libraries get a rollback journal.
 WAL_SAFE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 4000
+_READER = ("query_only=ON",)  # and no journal mode: that would be a change, made beside a running controller
 
 
 class Store:
     """One database; `write` takes the writer's lock at once, `read` sees one moment."""
 
-    def __init__(self, url: str) -> None:
-        self.engine = _engine(url)
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self.engine = _engine(url, _READER if read_only else _writer())
         self.dialect = self.engine.dialect.name
 
     @contextmanager
@@ -59,6 +62,7 @@ def open_store(url: str) -> Store:
         with store.write() as connection:
             _check_file(connection, store.dialect)
             schema.metadata.create_all(connection)
+            _add_indexes(connection)
             _check_version(connection)
     except (SQLAlchemyError, Retry) as error:
         raise GiveUp(
@@ -69,7 +73,12 @@ def open_store(url: str) -> Store:
 
 def open_read_only(url: str) -> Store:
     """Open an existing store without creating or changing anything; GiveUp when there is none."""
-    store = Store(url)
+    store = Store(url, read_only=True)
+    file = store.engine.url.database
+    if store.dialect == "sqlite" and file and not Path(file).exists():
+        raise GiveUp(
+            f"store.url: no readable store there: {file} does not exist; has the controller started?"
+        )
     try:
         with store.read() as connection:
             _check_version(connection)
@@ -83,21 +92,20 @@ def journal_mode() -> str:
     return "WAL" if sqlite3.sqlite_version_info >= WAL_SAFE else "TRUNCATE"
 
 
-def _engine(url: str) -> sa.Engine:
+def _writer() -> tuple[str, ...]:
+    return (f"journal_mode={journal_mode()}", "synchronous=EXTRA", "foreign_keys=ON")
+
+
+def _engine(url: str, pragmas: tuple[str, ...]) -> sa.Engine:
     engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
     if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _set_pragmas)
+        sa.event.listen(engine, "connect", partial(_set_pragmas, pragmas))
     return engine
 
 
-def _set_pragmas(connection: Any, _record: Any) -> None:
+def _set_pragmas(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by Store, never by the driver
-    for pragma in (
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-        f"journal_mode={journal_mode()}",
-        "synchronous=EXTRA",
-        "foreign_keys=ON",
-    ):
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", *pragmas):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -106,6 +114,13 @@ def _check_file(connection: sa.Connection, dialect: str) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if verdict != "ok":
             raise GiveUp(f"store.url: the database file is damaged ({verdict}); restore a backup")
+
+
+def _add_indexes(connection: sa.Connection) -> None:
+    """Indexes that an older program did not know; they change no meaning, so they need no version."""
+    for table in schema.metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
 
 
 def _check_version(connection: sa.Connection) -> None:

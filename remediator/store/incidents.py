@@ -7,9 +7,28 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident
-from remediator.store.schema import incident, step
+from remediator.store.schema import OPEN, incident, step
 
-_OPEN = incident.c.state != "closed"
+# Built once: making and keying a statement costs more than SQLite needs to run it.
+_GET = sa.select(incident).where(incident.c.id == sa.bindparam("id"))
+_OPEN_FOR = sa.select(incident).where(incident.c.key == sa.bindparam("key"), OPEN)
+_LAST_CLOSED = (
+    sa.select(incident)
+    .where(incident.c.key == sa.bindparam("key"), ~OPEN)
+    .order_by(incident.c.closed_at.desc())
+    .limit(1)
+)
+_STARTED = sa.exists().where(step.c.incident == incident.c.id)
+_RUNNING = (
+    sa.select(sa.func.count())
+    .select_from(incident)
+    .where(OPEN, incident.c.plan == sa.bindparam("plan"), _STARTED)
+)
+_OPEN_COUNT = sa.select(sa.func.count()).select_from(incident).where(OPEN)
+_AT_THE_DOOR = (
+    sa.select(incident).where(OPEN, incident.c.state == "held", ~_STARTED).order_by(incident.c.opened_at)
+)
+_ALL_OPEN = sa.select(incident).where(OPEN).order_by(incident.c.opened_at)
 
 
 def _incident(row: Any) -> Incident:
@@ -27,51 +46,40 @@ def insert(connection: sa.Connection, new: Incident) -> None:
 
 def get(connection: sa.Connection, incident_id: str) -> Incident | None:
     """One incident by id."""
-    row = connection.execute(sa.select(incident).where(incident.c.id == incident_id)).one_or_none()
+    row = connection.execute(_GET, {"id": incident_id}).one_or_none()
     return _incident(row) if row else None
 
 
 def open_for(connection: sa.Connection, key: str) -> Incident | None:
     """The open incident of a machine."""
-    row = connection.execute(sa.select(incident).where(incident.c.key == key, _OPEN)).one_or_none()
+    row = connection.execute(_OPEN_FOR, {"key": key}).one_or_none()
     return _incident(row) if row else None
 
 
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     """The newest closed incident of a machine."""
-    query = (
-        sa.select(incident)
-        .where(incident.c.key == key, incident.c.state == "closed")
-        .order_by(incident.c.closed_at.desc())
-        .limit(1)
-    )
-    row = connection.execute(query).one_or_none()
+    row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
     return _incident(row) if row else None
 
 
 def running_count(connection: sa.Connection, plan: str) -> int:
     """How many incidents are carrying out `plan` now: what concurrent budgets are computed from."""
-    started = sa.exists().where(step.c.incident == incident.c.id)
-    query = sa.select(sa.func.count()).select_from(incident).where(_OPEN, incident.c.plan == plan, started)
-    return int(connection.execute(query).scalar_one())
+    return int(connection.execute(_RUNNING, {"plan": plan}).scalar_one())
 
 
 def open_count(connection: sa.Connection) -> int:
     """How many incidents are not closed."""
-    return int(connection.execute(sa.select(sa.func.count()).select_from(incident).where(_OPEN)).scalar_one())
+    return int(connection.execute(_OPEN_COUNT).scalar_one())
 
 
 def held_at_the_door(connection: sa.Connection) -> list[Incident]:
     """Held incidents without a single step: decided, but forbidden for now."""
-    started = sa.exists().where(step.c.incident == incident.c.id)
-    query = sa.select(incident).where(incident.c.state == "held", ~started).order_by(incident.c.opened_at)
-    return [_incident(row) for row in connection.execute(query)]
+    return [_incident(row) for row in connection.execute(_AT_THE_DOOR)]
 
 
 def all_open(connection: sa.Connection) -> list[Incident]:
     """Every open or held incident, oldest first."""
-    query = sa.select(incident).where(_OPEN).order_by(incident.c.opened_at)
-    return [_incident(row) for row in connection.execute(query)]
+    return [_incident(row) for row in connection.execute(_ALL_OPEN)]
 
 
 def recent(connection: sa.Connection, limit: int = 50) -> list[Incident]:

@@ -43,6 +43,8 @@ signal = sa.Table(
 )
 sa.Index("signal_unhandled", signal.c.id, sqlite_where=signal.c.handled_at.is_(None),
          postgresql_where=signal.c.handled_at.is_(None))  # fmt: skip
+_evidence = signal.c.incident.is_not(None)
+sa.Index("signal_of_incident", signal.c.incident, sqlite_where=_evidence, postgresql_where=_evidence)
 
 incident = sa.Table(
     "incident",
@@ -65,9 +67,11 @@ incident = sa.Table(
     sa.Column("held_by", sa.String, nullable=False),
     sa.Column("pool", sa.String, nullable=False),
 )
-_open = incident.c.state != "closed"
-sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=_open, postgresql_where=_open)
+# Literals: a planner cannot tell that a query's parameter implies a partial index's condition.
+OPEN = incident.c.state != sa.literal_column("'closed'")
+sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=OPEN, postgresql_where=OPEN)
 sa.Index("incident_by_node", incident.c.node, incident.c.opened_at)
+sa.Index("incident_by_key", incident.c.key, incident.c.closed_at)
 
 step = sa.Table(
     "step",
@@ -87,6 +91,9 @@ step = sa.Table(
     sa.Column("sentence", sa.String, nullable=False),
     sa.Column("facts", sa.JSON, nullable=False),
 )
+UNFINISHED = step.c.state != sa.literal_column("'done'")
+sa.Index("step_unfinished", step.c.incident, step.c.ordinal,
+         sqlite_where=UNFINISHED, postgresql_where=UNFINISHED)  # fmt: skip
 
 job_run = sa.Table(
     "job_run",

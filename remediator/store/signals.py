@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -10,7 +11,25 @@ from sqlalchemy.dialects import postgresql, sqlite
 from remediator.model.signal import Signal
 from remediator.store.schema import signal
 
-_COLUMNS = [signal.c[name] for name in Signal.model_fields]
+_NAMES = tuple(Signal.model_fields)
+_COLUMNS = [signal.c[name] for name in _NAMES]
+_UNHANDLED = (
+    sa.select(signal.c.id, *_COLUMNS)
+    .where(signal.c.handled_at.is_(None), signal.c.id > sa.bindparam("after"))
+    .order_by(signal.c.id)
+    .limit(sa.bindparam("limit"))
+)
+_SETTLE = sa.update(signal).where(signal.c.id == sa.bindparam("row"))
+_OF_INCIDENT = sa.select(*_COLUMNS).where(signal.c.incident == sa.bindparam("incident")).order_by(signal.c.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one signal: the row it is in, why, and the incident it is evidence of."""
+
+    row_id: int
+    sentence: str
+    incident: str | None
 
 
 def insert_new(connection: sa.Connection, signals: Sequence[Signal]) -> int:
@@ -22,27 +41,26 @@ def insert_new(connection: sa.Connection, signals: Sequence[Signal]) -> int:
     return connection.execute(statement, [item.model_dump() for item in signals]).rowcount
 
 
-def unhandled(connection: sa.Connection, limit: int = 500) -> list[tuple[int, Signal]]:
-    """The oldest signals nobody has judged yet, with their row ids."""
-    query = (
-        sa.select(signal.c.id, *_COLUMNS)
-        .where(signal.c.handled_at.is_(None))
-        .order_by(signal.c.id)
-        .limit(limit)
-    )
-    names = Signal.model_fields.keys()
-    rows = connection.execute(query).all()
-    return [(row[0], Signal(**dict(zip(names, row[1:], strict=True)))) for row in rows]
+def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[int, Signal]]:
+    """The oldest signals nobody has judged yet, with their row ids, of those behind row `after`."""
+    rows = connection.execute(_UNHANDLED, {"after": after, "limit": limit})
+    return [(row[0], _signal(row[1:])) for row in rows]
 
 
-def settle(connection: sa.Connection, row_id: int, at: float, verdict: str, incident: str | None) -> None:
-    """Write down what became of a signal."""
-    values = {"handled_at": at, "verdict": verdict, "incident": incident}
-    connection.execute(sa.update(signal).where(signal.c.id == row_id).values(values))
+def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) -> None:
+    """Write down what became of signals."""
+    values = [
+        {"row": verdict.row_id, "handled_at": at, "verdict": verdict.sentence, "incident": verdict.incident}
+        for verdict in verdicts
+    ]
+    if values:
+        connection.execute(_SETTLE, values)
 
 
 def of_incident(connection: sa.Connection, incident: str) -> list[Signal]:
     """The evidence of an incident, oldest first."""
-    query = sa.select(*_COLUMNS).where(signal.c.incident == incident).order_by(signal.c.id)
-    names = Signal.model_fields.keys()
-    return [Signal(**dict(zip(names, row, strict=True))) for row in connection.execute(query)]
+    return [_signal(row) for row in connection.execute(_OF_INCIDENT, {"incident": incident})]
+
+
+def _signal(values: Sequence[object]) -> Signal:
+    return Signal.model_validate(dict(zip(_NAMES, values, strict=True)))

@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Set
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
-from remediator.store import incidents
-from remediator.store.schema import incident, job_run, step, watched_run
+from remediator.store.schema import OPEN, UNFINISHED, incident, job_run, step, watched_run
+
+Place = tuple[str, str, str]
+"""A step's identity: incident, name, subject."""
+_OF_INCIDENT = (
+    sa.select(step)
+    .where(step.c.incident == sa.bindparam("incident"))
+    .order_by(step.c.ordinal, step.c.subject)
+)
+_UPDATE = sa.update(step).where(
+    step.c.incident == sa.bindparam("of"),
+    step.c.name == sa.bindparam("named"),
+    step.c.subject == sa.bindparam("about"),
+)
+# Not as a mere join: SQLite would walk through the steps of all incidents there ever were.
+_OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
+# A worker that moves to another node comes up there IDLE: from the eviction on no DRAIN is expected.
+_EVICTING = sa.select(step.c.incident).where(step.c.name == "evict-pods", step.c.acted_at.is_not(None))
+_DRAINED = (
+    sa.select(step.c.incident, step.c.ended_at, incident.c.slurm_nodes)
+    .join(incident, incident.c.id == step.c.incident)
+    .where(
+        step.c.incident.in_(_OPEN_IDS),
+        step.c.name == "drain-slurm",
+        step.c.state == "done",
+        ~step.c.incident.in_(_EVICTING),
+    )
+)
+
+
+def _ready() -> sa.Select[Any]:
+    """The main track waits for all that is before it; a job or node step for the main track and its own."""
+    before = step.alias("before")
+    own = sa.and_(before.c.track == step.c.track, before.c.subject == step.c.subject)
+    blocked = sa.exists().where(
+        before.c.incident == step.c.incident,
+        before.c.state != sa.literal_column("'done'"),
+        before.c.ordinal < step.c.ordinal,
+        sa.or_(step.c.track == "main", before.c.track == "main", own),
+    )
+    return (
+        sa.select(step)
+        .join(incident, incident.c.id == step.c.incident)
+        .where(OPEN, UNFINISHED, ~blocked)
+        .order_by(step.c.incident, step.c.ordinal, step.c.subject)
+    )
+
+
+_READY = _ready()
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A DRAIN that must stand: of which incident, on which Slurm nodes, and when it was seen to stand."""
+
+    incident: str
+    slurm_nodes: tuple[str, ...]
+    ended_at: float | None
 
 
 def _row(row: Any) -> StepRow:
@@ -29,39 +84,35 @@ def insert(connection: sa.Connection, rows: Iterable[StepRow]) -> None:
 
 def of_incident(connection: sa.Connection, incident_id: str) -> list[StepRow]:
     """All steps of one incident in plan order."""
-    query = sa.select(step).where(step.c.incident == incident_id).order_by(step.c.ordinal, step.c.subject)
-    return [_row(row) for row in connection.execute(query)]
+    return [_row(row) for row in connection.execute(_OF_INCIDENT, {"incident": incident_id})]
 
 
-def unfinished(connection: sa.Connection) -> list[StepRow]:
-    """Every step that is not done, of incidents that are not closed, in plan order."""
-    query = (
-        sa.select(step)
-        .join(incident, incident.c.id == step.c.incident)
-        .where(incident.c.state != "closed", step.c.state != "done")
-        .order_by(step.c.incident, step.c.ordinal, step.c.subject)
-    )
-    return [_row(row) for row in connection.execute(query)]
+def due(connection: sa.Connection, busy: Set[Place], now: float) -> tuple[list[StepRow], float | None]:
+    """Steps of open incidents that nothing unfinished stands before, without those that are `busy`: which to
+    take up now, in plan order, and when the first of the others is due.
+    """
+    rows = [row for row in connection.execute(_READY) if (row.incident, row.name, row.subject) not in busy]
+    taken = [_row(row) for row in rows if row.due_at <= now or row.state == "running"]
+    later = (row.due_at for row in rows if row.due_at > now and row.state != "running")
+    return taken, min(later, default=None)
 
 
-def done_of_open(connection: sa.Connection, name: str) -> list[tuple[Incident, StepRow]]:
-    """Finished steps of one name, of incidents that are not closed, with their incident."""
-    query = (
-        sa.select(step)
-        .join(incident, incident.c.id == step.c.incident)
-        .where(incident.c.state != "closed", step.c.name == name, step.c.state == "done")
-    )
-    rows = [_row(row) for row in connection.execute(query)]
-    return [(found, row) for row in rows if (found := incidents.get(connection, row.incident)) is not None]
+def drained(connection: sa.Connection) -> list[Drained]:
+    """What drain-slurm has done for incidents that are not closed."""
+    return [
+        Drained(row.incident, tuple(row.slurm_nodes), row.ended_at) for row in connection.execute(_DRAINED)
+    ]
+
+
+def get(connection: sa.Connection, incident_id: str, name: str) -> StepRow | None:
+    """A step of the main track."""
+    return next((row for row in of_incident(connection, incident_id) if row.name == name), None)
 
 
 def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:
     """Change columns of one step."""
-    connection.execute(
-        sa.update(step)
-        .where(step.c.incident == row.incident, step.c.name == row.name, step.c.subject == row.subject)
-        .values(values)
-    )
+    place = {"of": row.incident, "named": row.name, "about": row.subject}
+    connection.execute(_UPDATE, values | place)
 
 
 def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: JobRun) -> str:

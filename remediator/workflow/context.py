@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
-from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
@@ -31,12 +30,11 @@ class Conduct:
 
 @dataclass(frozen=True)
 class Ports:
-    """The doors to the outside, each behind the guard; `worker` is the cached pod of a Slurm node."""
+    """The doors to the outside, each behind the guard."""
 
     slurm: Scheduler
     nodes: Nodes
     spares: Spares
-    worker: Callable[[str], PodView | None]
 
 
 @dataclass(frozen=True)

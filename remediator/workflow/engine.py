@@ -8,18 +8,19 @@ from itertools import groupby
 
 import sqlalchemy as sa
 
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, reason_prefix
 from remediator.model.plan import Done, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
+from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
-from remediator.store import commands, incidents, outbox, steps
+from remediator.store import commands, incidents, outbox, spares, steps
+from remediator.store.steps import Place
 from remediator.workflow import notices
+from remediator.workflow.follow import FollowUps
 from remediator.workflow.journal import Journal
-from remediator.workflow.plans import job_rows, main_rows, ready
-from remediator.workflow.step import Writing
+from remediator.workflow.plans import main_rows
+from remediator.workflow.step import Local, Writing
 from remediator.workflow.steps import STEPS
-
-Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Call:
     row: StepRow
     may_act: bool
     run: JobRun | None
-    known_runs: frozenset[str]
+    runs: tuple[JobRun, ...]
+    spare: Spare | None
 
     @property
     def place(self) -> Place:
@@ -46,11 +48,11 @@ class Answer:
     outcome: Outcome | None
 
 
-def _lost(view: SlurmView, name: str, incident: Incident, row: StepRow) -> bool:
+def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
     seen = view.nodes.get(name)
-    if seen is None or seen.read_at <= (row.ended_at or 0.0):
+    if seen is None or seen.read_at <= (drained.ended_at or 0.0):
         return False
-    return not (seen.drain and seen.reason.startswith(incident.reason_prefix))
+    return not (seen.drain and seen.reason.startswith(reason_prefix(drained.incident)))
 
 
 def place_of(row: StepRow) -> Place:
@@ -63,7 +65,7 @@ class Engine:
 
     def __init__(self, journal: Journal, cluster: str) -> None:
         self._journal = journal
-        self._cluster = cluster
+        self._follow_ups = FollowUps(journal, cluster)
 
     def start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """Put the plan's steps on the books."""
@@ -79,50 +81,72 @@ class Engine:
         after = self._journal.outcome(connection, incident, row, answer.outcome, now)
         if after.name == "prove-resume" and after.state == "done" and answer.call.run:
             outbox.put(connection, incident.id, [notices.back(incident, answer.call.run, after)], now)
-        if isinstance(answer.outcome, Wait | Done) and "runs" in answer.outcome.facts:
-            self._add_runs(connection, incident, answer.outcome.facts["runs"], now)
+        if isinstance(answer.outcome, Wait | Done):
+            self._follow_ups.follow(connection, incident, answer.outcome.facts, now)
         self._move_incident(connection, incident, after, now)
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
-        names: set[str] = set()
-        for incident, row in steps.done_of_open(connection, "drain-slurm"):
-            names.update(incident.slurm_nodes)
-            if any(_lost(view, name, incident, row) for name in incident.slurm_nodes):
-                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
-                why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
-                self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
-        return frozenset(names)
+        standing = steps.drained(connection)
+        for drained in standing:
+            if any(_lost(view, name, drained) for name in drained.slurm_nodes):
+                self._look_again(connection, drained.incident, now)
+        return frozenset(name for drained in standing for name in drained.slurm_nodes)
 
     def calls(
         self, connection: sa.Connection, in_flight: frozenset[Place], now: float
     ) -> tuple[list[Call], float | None]:
-        """Steps to be handed out now, and when to come back; INTENTs are written on the way."""
+        """Steps to be handed out now, and when to come back; INTENTs are written on the way.
+
+        Steps that ask nobody outside are taken here and now, and what becomes ready by them too.
+        """
         out: list[Call] = []
-        later: list[float] = []
         if commands.paused_by(connection):
             return out, None
-        for incident_id, group in groupby(steps.unfinished(connection), key=lambda row: row.incident):
-            rows = list(group)
-            fit = [row for row in rows if place_of(row) not in in_flight and ready(row, rows)]
-            due = [row for row in fit if row.due_at <= now or row.state == "running"]
-            later.extend(row.due_at for row in fit if row not in due)
-            if due:
-                out.extend(self._hand_out(connection, incident_id, due, now))
-        return out, min(later, default=None)
+        while True:
+            busy = in_flight | {call.place for call in out}
+            due, later = steps.due(connection, busy, now)
+            fresh = self._hand_out(connection, due, now)
+            out += [call for call in fresh if not isinstance(STEPS[call.row.name], Local)]
+            if not self._take_local(connection, fresh, now):
+                return out, later
 
-    def _hand_out(
-        self, connection: sa.Connection, incident_id: str, due: list[StepRow], now: float
-    ) -> Iterable[Call]:
+    def _take_local(self, connection: sa.Connection, calls: Iterable[Call], now: float) -> bool:
+        """Conclude the steps that need no worker; False when there was none."""
+        found = False
+        for call in calls:
+            step = STEPS[call.row.name]
+            if isinstance(step, Local):
+                found = True
+                self.apply(connection, Answer(call, step.conclude(call.incident, now)), now)
+        return found
+
+    def _hand_out(self, connection: sa.Connection, due: Iterable[StepRow], now: float) -> list[Call]:
+        out: list[Call] = []
+        for incident_id, rows in groupby(due, key=lambda row: row.incident):
+            incident = incidents.get(connection, incident_id)
+            if incident is not None and not incident.held_by:
+                runs = tuple(steps.runs_seen(connection, incident_id))
+                spare = spares.of_incident(connection, incident_id)
+                out += [self._call(connection, incident, row, runs, spare, now) for row in rows]
+        return out
+
+    def _look_again(self, connection: sa.Connection, incident_id: str, now: float) -> None:
         incident = incidents.get(connection, incident_id)
-        if incident is None or incident.held_by:
-            return
-        runs = {run.key: run for run in steps.runs_seen(connection, incident_id)}
-        for row in due:
-            yield self._call(connection, incident, row, runs, now)
+        row = steps.get(connection, incident_id, "drain-slurm")
+        if incident is not None and row is not None:
+            steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+            why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
+            self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
 
     def _call(
-        self, connection: sa.Connection, incident: Incident, row: StepRow, runs: dict[str, JobRun], now: float
+        self,
+        connection: sa.Connection,
+        incident: Incident,
+        row: StepRow,
+        runs: tuple[JobRun, ...],
+        spare: Spare | None,
+        now: float,
     ) -> Call:
         step = STEPS[row.name]
         if row.started_at is None:
@@ -130,29 +154,12 @@ class Engine:
         elif row.state != "held" and not row.overdue and now - row.started_at > step.bound_s:
             row = self._journal.overdue(connection, incident, row, now)
             outbox.put(connection, incident.id, [notices.overdue(incident, row)], now)
-        run = runs.get(row.subject)
+        run = next((run for run in runs if run.key == row.subject), None)
         may_act = False
         if isinstance(step, Writing) and row.state == "pending":
             may_act = True
             row = self._journal.intent(connection, incident, row, step.intention(incident, run), now)
-        return Call(incident, row, may_act, run, frozenset(runs))
-
-    def _add_runs(
-        self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, object]], now: float
-    ) -> None:
-        for body in bodies:
-            run = JobRun.model_validate(body)
-            owner = steps.claim_run(connection, self._cluster, incident.id, run)
-            rows = job_rows(incident.plan, incident.id, run, now, owned=owner == incident.id)
-            steps.insert(connection, rows)
-            if owner == incident.id:
-                outbox.put(connection, incident.id, [notices.to_owner(incident, run)], now)
-            why = f"job {run.address} of {run.user}: {run.release}{f' ({run.why})' if run.why else ''}"
-            if owner != incident.id:
-                why = f"job {run.address} is already being moved by incident {owner}"
-            self._journal.record(
-                connection, "job-run", incident, now, why=why, target=run.address, detail=dict(body)
-            )
+        return Call(incident, row, may_act, run, runs, spare)
 
     def _move_incident(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> None:
         if row.name == "close" and row.state == "done":
@@ -160,11 +167,12 @@ class Engine:
             self._journal.record(connection, "incident-closed", incident, now, why=row.sentence)
             outbox.put(connection, incident.id, [notices.closed(incident, row.sentence)], now)
             return
-        present = incidents.get(connection, incident.id)
-        held_by = present.held_by if present else ""
-        held = bool(held_by) or row.state == "held" or self._any_held(connection, incident.id)
+        present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
+        if present is None:
+            return
+        held = bool(present.held_by) or row.state == "held" or self._any_held(connection, incident.id)
         state = "held" if held else "open"
-        if state != incident.state:
+        if state != present.state:
             incidents.update(connection, incident.id, state=state)
             action = "incident-held" if held else "incident-resumed"
             if held:

@@ -39,6 +39,7 @@ PLANS: dict[str, tuple[Planned, ...]] = {
     "drain-only": (
         Planned("admit", "main"),
         Planned("drain-slurm", "main"),
+        Planned("fence-node", "main"),
         Planned("close", "main"),
     ),
 }
@@ -72,20 +73,4 @@ def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float
         ordinal=ordinal,
         state="pending",
         due_at=now,
-    )
-
-
-def ready(row: StepRow, unfinished: list[StepRow]) -> bool:
-    """True when nothing before `row` is unfinished.
-
-    The main track waits for everything before it; a job or node step waits for the main track and its own.
-    """
-    return not any(
-        other.ordinal < row.ordinal
-        and (
-            row.track == "main"
-            or other.track == "main"
-            or (other.track, other.subject) == (row.track, row.subject)
-        )
-        for other in unfinished
     )

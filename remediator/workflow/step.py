@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from remediator.model.incident import Incident
-from remediator.model.plan import Outcome, Unknown
+from remediator.model.plan import Done, Hold, Outcome, Unknown
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 
@@ -20,6 +20,18 @@ class Step(ABC):
     @abstractmethod
     def check(self, context: Context) -> Outcome | None:
         """An outcome when there is nothing to do now; None, of a writing step, when `act` is needed."""
+
+
+class Local(Step):
+    """A step that asks nobody outside: the core takes it in the very turn in which it becomes ready."""
+
+    def check(self, context: Context) -> Outcome | None:
+        """The same for whoever has a context."""
+        return self.conclude(context.incident, context.now)
+
+    @abstractmethod
+    def conclude(self, incident: Incident, now: float) -> Done | Hold:
+        """Done, or Hold with what a person has to change; never a wait, since nothing outside is asked."""
 
 
 class Writing(Step):

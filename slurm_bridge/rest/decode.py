@@ -85,15 +85,15 @@ def job(raw: dict[str, Any]) -> SlurmJob:
 
 
 def reservation(raw: dict[str, Any]) -> Reservation:
-    """One entry of `reservations`."""
-    name = text(raw.get("name"))
-    if not name:
-        raise BadInput("reservations", "a record without a name")
+    """One entry of `reservations`; without nodes or flags it could hide a maintenance."""
+    name, nodes, flags = text(raw.get("name")), raw.get("node_list"), raw.get("flags")
+    if not name or not isinstance(nodes, str) or not isinstance(flags, list):
+        raise BadInput("reservations", "a record without a name, nodes or flags")
     return Reservation(
         name=name,
-        nodes=_expand(text(raw.get("node_list"))),
+        nodes=_expand(nodes),
         users=tuple(user for user in text(raw.get("users")).split(",") if user),
-        flags=words(raw.get("flags")),
+        flags=words(flags),
         start=moment(raw.get("start_time")),
         end=moment(raw.get("end_time")),
     )

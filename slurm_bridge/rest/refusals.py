@@ -74,9 +74,7 @@ def is_success(answer: Answer) -> bool:
 
 
 def refusal(answer: Answer, doing: str, *, write: bool) -> RemediatorError:
-    """The error for an answer that is not a success; `doing` names the call, such as `drain gpu-0`."""
-    if is_auth_failure(answer):
-        return GiveUp(f"{doing}: token refused by Slurm (expired, or another user's): renew it")
+    """The error for an answer that is no success (nor an auth failure); `doing` is like `drain gpu-0`."""
     for number in error_numbers(answer):
         if number in _INPUT:
             return BadInput(_INPUT[number][0], f"{doing}: {_INPUT[number][1]}")

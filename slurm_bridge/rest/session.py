@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from remediator.clock import Clock
-from remediator.errors import BadInput, Retry
+from remediator.errors import BadInput, GiveUp, Retry
 from slurm_bridge.rest import decode
 from slurm_bridge.rest.fields import number
 from slurm_bridge.rest.refusals import is_auth_failure, is_success, refusal
-from slurm_bridge.rest.token import TokenSource
+from slurm_bridge.rest.token import TokenSource, origin
 from slurm_bridge.rest.transport import Answer, Transport
 from slurm_bridge.rest.version import NEWEST, probe
 
@@ -52,10 +52,7 @@ class Session:
 
         Without it a write waits in slurmrestd for a dead slurmctld and lands later, on another run.
         """
-        answer = self.get("ping/")
-        if is_auth_failure(answer):
-            raise refusal(answer, "ping slurmctld", write=False)
-        pings = whole(answer, "ping slurmctld").get("pings")
+        pings = whole(self.get("ping/"), "ping slurmctld").get("pings")
         first = pings[0] if isinstance(pings, list) and pings else None
         if not isinstance(first, dict) or first.get("responding") is not True:
             raise Retry("slurmctld does not answer slurmrestd (or the token has expired)")
@@ -76,6 +73,9 @@ class Session:
         answer = call(token)
         if is_auth_failure(answer) and (renewed := self._token()) != token:
             answer = call(renewed)
+        if is_auth_failure(answer):
+            where = origin(self._token)
+            raise GiveUp(f"token refused by Slurm (expired, or another user's or cluster's): renew {where}")
         if answer.status == 404 and answer.body is None:
             self._version = 0
         return answer

@@ -37,6 +37,7 @@ NODES = 1000
 OPEN = 500
 BATCH = 500
 RECORDED, ACTED = 43, 79
+UNLIMITED = Budgets(enabled=False)
 POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
 _WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
 Tell = Callable[[str], None]
@@ -109,7 +110,8 @@ def decision(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
             tell(what)
             figures.append(_decided(what, opened, code, rounds, path))
         figures += [
-            _idle(path, rounds),
+            _idle(f"idle turn, {OPEN} open", UNLIMITED, path, rounds),
+            _idle(f"idle turn, most of {OPEN} held", Budgets(), path, rounds),
             Figure(f"raw commits of {BATCH}", "signals/s", _raw_rates(path, BATCH, rounds)),
         ]
     return figures
@@ -144,27 +146,27 @@ def _decided(what: str, opened: int, code: int, rounds: int, path: Path) -> Figu
     return Figure(what, "signals/s", tuple(rates), f"raw commits of {BATCH}", limited_by=top_costs(profile))
 
 
-def _idle(path: Path, rounds: int) -> Figure:
+def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
     """A turn that finds nothing new: what every nudge costs while many incidents are open."""
-    world = World(path / "idle.db", OPEN)
+    world = World(path / f"idle-{budgets.enabled}.db", OPEN, budgets)
     spent = [world.idle_turn() for _ in range(10 * rounds)]
     profile = cProfile.Profile()
     profile.runcall(world.idle_turn)
     world.close()
-    return Figure(f"idle turn, {OPEN} open", "ms", milliseconds(spent), limited_by=top_costs(profile))
+    return Figure(what, "ms", milliseconds(spent), limited_by=top_costs(profile))
 
 
 class World:
     """A core over 1,000 nodes; `opened` of them have an open incident whose step waits for an hour."""
 
-    def __init__(self, path: Path, opened: int) -> None:
+    def __init__(self, path: Path, opened: int, budgets: Budgets = UNLIMITED) -> None:
         self._store = open_store(f"sqlite:///{path}")
         self._now = time.time()
         with self._store.write() as connection:
             epoch = leadership.acquire(connection, "bench", 3600.0, sole=True)
         journal = Journal("bench", epoch or 0)
         engine = Engine(journal, "bench")
-        triage = Triage(_inventory(), rules.load(), Budgets(enabled=False), engine, journal)
+        triage = Triage(_inventory(), rules.load(), budgets, engine, journal)
         self._core = Core(self._store, engine, triage, journal)
         self._counts = itertools.count()
         self._open(opened)
@@ -219,9 +221,10 @@ def _signal(number: int, code: int) -> Signal:
 
 def _inventory() -> CachedInventory:
     """Watches that are in step, one Slurm worker on each node."""
-    nodes = {f"gpu-{i}": _node(f"gpu-{i}") for i in range(NODES)}
-    pods = {f"w-{i}": _pod(f"w-{i}", f"gpu-{i}") for i in range(NODES)}
-    return CachedInventory(nodes.get, lambda: dict(nodes).values(), lambda: dict(pods).values(), POOLS)
+    by_name = {f"gpu-{i}": _node(f"gpu-{i}") for i in range(NODES)}
+    nodes = tuple(by_name.values())
+    pods = tuple(_pod(f"w-{i}", f"gpu-{i}") for i in range(NODES))
+    return CachedInventory(by_name.get, lambda: nodes, lambda: pods, POOLS)
 
 
 def _node(name: str) -> NodeView:

@@ -12,14 +12,16 @@ from typing import Any
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
+from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
 from remediator.errors import RemediatorError
 from remediator.guard import open_guard
+from remediator.kube.nodes import NodeView
+from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
 from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
-from remediator.run.commands import Commands
 from remediator.run.core import Core
 from remediator.run.inventory import CachedInventory
 from remediator.run.triage import Triage
@@ -27,7 +29,7 @@ from remediator.settings import Budgets, Pool
 from remediator.store import incidents, leadership, signals
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
-from remediator.workflow.context import Context
+from remediator.workflow.context import Conduct, Context, NoSpare, Ports
 from remediator.workflow.engine import Answer, Call, Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.steps import STEPS
@@ -38,6 +40,10 @@ from tests.fakes.slurm import FakeSlurm
 NODES = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
 POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
 WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
+
+
+def _taints(node: NodeView) -> set[str]:
+    return {taint.key for taint in node.taints}
 
 
 class Crash(BaseException):
@@ -51,13 +57,23 @@ def no_probe(_moment: str) -> None:
 class River:
     """One cluster, one store, and as many controller lives as the test wants."""
 
-    def __init__(self, folder: Path, *, budgets: Budgets | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, budgets: Budgets | None = None, spares: int = 1, no_spare: NoSpare = "go-on"
+    ) -> None:
         self.clock = ManualClock()
         self.slurm = FakeSlurm(self.clock, nodes=tuple(f"w-{name}" for name in NODES))
         self.kube = FakeCluster(self.clock)
         for name in NODES:
-            self.kube.add_node(name, labels={"pool": "training"}, boot_id=f"boot-{name}")
+            self.kube.add_node(
+                name, labels={"pool": "training"}, boot_id=f"boot-{name}", taints=(SpareKeys().worker,)
+            )
             self.kube.add_pod("slurm", f"w-{name}", name, labels=WORKER)
+        self.names = [*NODES, *(f"spare-{number}" for number in range(spares))]
+        for name in self.names[len(NODES) :]:
+            self.kube.add_spare(name, {"pool": "training"})
+        self.homeless: set[str] = set()
+        pools = {"training": {"pool": "training"}}
+        self.conduct = Conduct(no_spare=no_spare, pools=pools)
         self.store = open_store(f"sqlite:///{folder}/river.db")
         self.budgets = budgets or Budgets(enabled=False)
         self.probe: Callable[[str], None] = no_probe
@@ -74,19 +90,21 @@ class River:
         journal = Journal(f"life-{self.lives}", epoch)
         engine = Engine(journal, "test")
         triage = Triage(self.inventory(), rules.load(), self.budgets, engine, journal)
-        self.core = Core(self.store, engine, triage, Commands(journal), journal)
+        self.core = Core(self.store, engine, triage, journal)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()
         guard = open_guard(self.clock)
-        self.scheduler, self.nodes = Scheduler(self.slurm, guard), Nodes(self.kube, guard)
+        self.ports = Ports(
+            Scheduler(self.slurm, guard), Nodes(self.kube, guard), Spares(self.kube.spares, guard)
+        )
 
     def inventory(self) -> CachedInventory:
         """Caches that are always up to date."""
         return CachedInventory(
-            lambda name: self.kube.view(name) if name in NODES else None,
-            lambda: [self.kube.view(name) for name in NODES],
-            lambda: [pod for name in NODES for pod in self.kube._driver.pods_on(name, deadline=5.0)],
+            lambda name: self.kube.view(name) if name in self.names else None,
+            lambda: [self.kube.view(name) for name in self.names],
+            lambda: [pod for name in self.names for pod in self.kube._driver.pods_on(name, deadline=5.0)],
             POOLS,
         )
 
@@ -122,14 +140,47 @@ class River:
             signals.insert_new(connection, [signal])
 
     def turn(self) -> list[Call]:
-        """One turn of the core and all the calls it hands out; then 0.1 s pass."""
+        """One turn of the core and all the calls it hands out; then 0.1 s pass, or up to 1 s when nobody works."""
         with suppress(RemediatorError):
             self.look()
         turn = self.core.turn(self.clock.now(), self.answers, self.view)
         self.treated = turn.treated
         self.answers = [self._work(call) for call in turn.calls]
-        self.clock.advance(0.1)
+        pause = 0.1 if turn.calls else min(max(turn.wake_at - self.clock.now(), 0.1), 1.0)
+        self.clock.advance(pause)
+        self.slinky()
         return list(turn.calls)
+
+    def slinky(self) -> None:
+        """The operator and the scheduler: a worker that was evicted comes up on a free worker node."""
+        for worker in (f"w-{name}" for name in NODES):
+            if self.kube.pod("slurm", worker) is None and worker not in self.homeless:
+                self.homeless.add(worker)
+                self.slurm.stop_worker(worker)
+        for worker in sorted(self.homeless):
+            free = [name for name in self.names if self._takes_workers(name)]
+            if free:
+                self.homeless.remove(worker)
+                self.kube.add_pod("slurm", worker, free[0], labels=WORKER)
+                self.slurm.move_worker(worker)
+
+    def _takes_workers(self, name: str) -> bool:
+        node = self.kube.view(name)
+        busy = any(self._on(worker) == name for worker in (f"w-{other}" for other in NODES))
+        return _taints(node) == {SpareKeys().worker} and not node.unschedulable and not busy
+
+    def admitted(self) -> list[str]:
+        """Spares that workers may run on by now."""
+        spares = self.names[len(NODES) :]
+        return [name for name in spares if SpareKeys().worker in _taints(self.kube.view(name))]
+
+    def worker_node(self, worker: str) -> str | None:
+        """Where a worker's pod is."""
+        return self._on(worker)
+
+    def _on(self, worker: str) -> str | None:
+        pod = self.kube.pod("slurm", worker)
+        return pod.node if pod else None
 
     def look(self) -> None:
         """The Slurm poll: what is seen of the nodes under treatment."""
@@ -142,7 +193,14 @@ class River:
 
     def _work(self, call: Call) -> Answer:
         context = Context(
-            call.incident, call.row, self.clock.now(), self.scheduler, self.nodes, call.run, call.known_runs
+            call.incident,
+            call.row,
+            self.clock.now(),
+            self.ports,
+            self.conduct,
+            call.run,
+            call.runs,
+            call.spare,
         )
         outcome = attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
         return Answer(call, outcome)

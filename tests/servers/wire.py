@@ -90,6 +90,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._handle()
 
+    def do_DELETE(self) -> None:
+        self._handle()
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Quiet."""
 

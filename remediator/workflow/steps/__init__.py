@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from remediator.workflow.step import Step
 from remediator.workflow.steps.admit import Admit
+from remediator.workflow.steps.admit_spare import AdmitSpare
+from remediator.workflow.steps.await_empty import AwaitEmpty
+from remediator.workflow.steps.claim_spare import ClaimSpare
 from remediator.workflow.steps.close import Close
+from remediator.workflow.steps.detach_node import DetachNode
 from remediator.workflow.steps.drain_slurm import DrainSlurm
+from remediator.workflow.steps.evict_pods import EvictPods
 from remediator.workflow.steps.fence_node import FenceNode
+from remediator.workflow.steps.force_down import ForceDown
 from remediator.workflow.steps.free_place import FreePlace
 from remediator.workflow.steps.hold_place import HoldPlace
 from remediator.workflow.steps.prove_resume import ProveResume
+from remediator.workflow.steps.rejoin_slurm import RejoinSlurm
 from remediator.workflow.steps.release_jobs import ReleaseJobs
 from remediator.workflow.steps.start_jobs import StartJobs
 from remediator.workflow.steps.survey import Survey
@@ -26,6 +33,13 @@ STEPS: dict[str, Step] = {
         StartJobs(),
         ProveResume(),
         FreePlace(),
+        ClaimSpare(),
+        AwaitEmpty(),
+        ForceDown(),
+        EvictPods(),
+        DetachNode(),
+        AdmitSpare(),
+        RejoinSlurm(),
         Close(),
     )
 }

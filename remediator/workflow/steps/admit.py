@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from remediator.model.plan import Done, Hold, Outcome
-from remediator.workflow.context import Context
-from remediator.workflow.step import Step
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, Hold
+from remediator.workflow.step import Local
 
 
-class Admit(Step):
+class Admit(Local):
     """The core decided from the inventory; what is left is to say what will be touched."""
 
     name = "admit"
     bound_s = 0.05
 
-    def check(self, context: Context) -> Outcome | None:
+    def conclude(self, incident: Incident, now: float) -> Done | Hold:
         """Done with the names that will be written to; Hold when the machine has no identity."""
-        incident = context.incident
         if not incident.node_uid:
             return Hold(f"{incident.node} has no UID in the inventory")
         workers = ", ".join(incident.slurm_nodes) or "no Slurm worker"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from remediator.model.plan import Done, Outcome
-from remediator.workflow.context import Context
-from remediator.workflow.step import Step
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, Hold
+from remediator.workflow.step import Local
 
 
-class Close(Step):
+class Close(Local):
     """The node stays drained and fenced: giving it back takes proof of its own."""
 
     name = "close"
     bound_s = 5.0
 
-    def check(self, context: Context) -> Outcome | None:
+    def conclude(self, incident: Incident, now: float) -> Done | Hold:
         """Done: the engine runs this step only when all others are."""
-        seconds = context.now - context.incident.fault_at
-        return Done(
-            f"closed {seconds:.1f} s after the fault; {context.incident.node} stays drained and fenced"
-        )
+        seconds = now - incident.fault_at
+        return Done(f"closed {seconds:.1f} s after the fault; {incident.node} stays drained and fenced")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from remediator.errors import Blocked
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.workflow.context import Context
+from remediator.workflow.ownership import is_our_drain
 from remediator.workflow.runs import moved_on
 from remediator.workflow.step import Step
 from slurm_bridge.model import SlurmJob
@@ -24,19 +25,30 @@ class ProveResume(Step):
             return Done(f"job {run.address} is no longer known to Slurm")
         if not moved_on(job, run):
             return self._same_run(context, job.state, ended=job.is_over)
-        if job.state == "PENDING" or job.is_completing:
+        if job.is_over:
+            return Done(f"job {run.address} ended as restart {job.restart_count}: {job.state}")
+        if not _computes(job):
             return Wait(f"job {run.address} waits to start: {_why_waiting(job)}", after=0.5)
-        if set(job.nodes) & set(context.incident.slurm_nodes):
-            raise Blocked(f"job {run.address} runs on the drained machine again")
+        self._refuse_drained(context, job)
         where = ", ".join(job.nodes)
         facts = {"nodes": list(job.nodes), "restart": job.restart_count, "running_at": job.start_time}
         return Done(f"job {run.address} is {job.state} on {where} as restart {job.restart_count}", facts)
+
+    def _refuse_drained(self, context: Context, job: SlurmJob) -> None:
+        """A worker that moved keeps its name: what counts is whether the node is still drained by us."""
+        for name in set(job.nodes) & set(context.incident.slurm_nodes):
+            if is_our_drain(context.slurm.node(name), context.incident):
+                raise Blocked(f"job {job.address} runs on the drained machine again")
 
     def _same_run(self, context: Context, state: str, *, ended: bool) -> Outcome:
         address = context.the_run.address
         if ended:
             return Done(f"job {address} ended by itself: {state}")
         return Wait(f"job {address} has not left the node yet: {state}", after=1.0)
+
+
+def _computes(job: SlurmJob) -> bool:
+    return job.state == "RUNNING" and job.flags.isdisjoint({"COMPLETING", "CONFIGURING"})
 
 
 def _why_waiting(job: SlurmJob) -> str:

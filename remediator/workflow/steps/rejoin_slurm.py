@@ -21,7 +21,7 @@ class RejoinSlurm(Writing):
         if context.spare is None:
             return Done("no spare: nothing rejoins")
         for name in context.incident.slurm_nodes:
-            pod = context.ports.worker(name)
+            pod = context.nodes.worker(name)
             if pod is None or pod.node != context.spare.node:
                 where = f"on {pod.node}" if pod and pod.node else "waiting for a node"
                 return Wait(f"worker {name} is {where}", after=1.0)

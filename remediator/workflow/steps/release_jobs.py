@@ -10,6 +10,7 @@ from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain
 from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
+from slurm_bridge.kinds import Release, classify
 from slurm_bridge.model import SlurmJob
 
 
@@ -27,12 +28,15 @@ class ReleaseJobs(Writing):
             return Done(f"job {run.address} is no longer known to Slurm", {"gone": True})
         if job.is_completing:
             return Wait(f"job {run.address} is saving (COMPLETING)", after=0.5)
+        if job.state == "UNKNOWN":
+            return Wait(f"job {run.address}: its state cannot be read", after=1.0)
         if moved_on(job, run):
             return Done(f"job {run.address} is requeued as restart {job.restart_count}")
         if not job.holds_nodes or not set(job.nodes) & set(context.incident.slurm_nodes):
             return Done(f"job {run.address} left by itself: {job.state}")
-        if run.release == "tell-only":
-            return Wait(f"job {run.address} is left alone ({run.why}); the node waits drained", after=5.0)
+        release = self._release(context, job)
+        if release.act == "tell-only":
+            return Wait(f"job {run.address} is left alone ({release.why}); the node waits drained", after=5.0)
         self._demand_drain(context, job)
         return None
 
@@ -41,12 +45,18 @@ class ReleaseJobs(Writing):
         return f"requeue {who(run)}: SIGTERM, then KillWait to save"
 
     def act(self, context: Context) -> Outcome | None:
-        """The run's one requeue, only if a fresh read still shows this very run."""
+        """The run's one requeue, only if a fresh read still shows this very run and nothing forbids it."""
         run = context.the_run
         job = context.slurm.job(run.job_id)
-        if job is not None and not moved_on(job, run) and not job.is_completing:
+        if job is None or moved_on(job, run) or job.is_completing:
+            return None
+        if self._release(context, job).act == "requeue":
             context.slurm.requeue(job)
         return None
+
+    def _release(self, context: Context, job: SlurmJob) -> Release:
+        """Asked again now: its owner may have said since that the job is to be left, or may go."""
+        return classify(job, frozenset(context.incident.slurm_nodes))
 
     def _demand_drain(self, context: Context, job: SlurmJob) -> None:
         for name in set(job.nodes) & set(context.incident.slurm_nodes):

@@ -19,9 +19,11 @@ class StartJobs(Writing):
     bound_s = 5.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when nothing delays the job; Wait while COMPLETING; None when the delay stands."""
+        """Done when nothing delays the job; Wait while COMPLETING or unknown; None when the delay stands."""
         run = context.the_run
         job = context.slurm.job(run.job_id)
+        if job is not None and job.state == "UNKNOWN":
+            return Wait(f"job {run.address}: its state cannot be read", after=1.0)
         if job is None or job.state != "PENDING":
             return Done(f"job {run.address} needs no start: {job.state if job else 'gone'}")
         if job.is_completing:

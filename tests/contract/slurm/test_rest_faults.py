@@ -10,6 +10,7 @@ import pytest
 
 from remediator.clock import SystemClock
 from remediator.errors import Ambiguous, Blocked, GiveUp, Retry
+from slurm_bridge.model import SlurmJob
 from slurm_bridge.rest.backend import RestSlurm
 from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, queued, running
 from tests.servers.slurm import SlurmServer, count_refused_requeues, count_requests, wait_for
@@ -17,6 +18,7 @@ from tests.servers.wire import Reply, Request, forward, wire
 
 pytestmark = pytest.mark.slurm
 REASON = "remediator: inc-2 XID 79"
+PLACE = "remediator_1kf3x0q2c-7p4m_7"
 
 
 @pytest.fixture
@@ -29,6 +31,12 @@ def real(rest_backend: RestSlurm, slurm_server: SlurmServer) -> Iterator[RealWor
 def over(url: str, server: SlurmServer) -> RestSlurm:
     token = server.token()
     return RestSlurm(url, "slurm", lambda: token, SystemClock())
+
+
+def record(real: RealWorld, job_id: int) -> SlurmJob:
+    found = real.port.job(job_id, deadline=DEADLINE)
+    assert found is not None
+    return found
 
 
 def is_drained(slurm: RestSlurm, name: str) -> bool:
@@ -76,6 +84,65 @@ def test_the_older_parser_reads_the_same_and_cannot_requeue(real: RealWorld) -> 
         assert is_drained(real.port, "gpu-0")
         with pytest.raises(Blocked, match=r"26\.05"):
             old.requeue(job, deadline=DEADLINE)
+
+
+def test_the_older_parser_keeps_a_place_too(real: RealWorld) -> None:
+    def only_44(request: Request) -> Reply:
+        return Reply(404, b"missing") if "/v0.0.45/" in request.path else forward(real.server.socket, request)
+
+    with wire(only_44) as it:
+        old = over(it.url, real.server)
+        old.reserve(PLACE, ("gpu-0",), ("alice",), 15, deadline=DEADLINE)
+        old.resize_reservation(PLACE, ("gpu-0", "gpu-1"), deadline=DEADLINE)
+        assert old.reservations(deadline=DEADLINE) == real.port.reservations(deadline=DEADLINE)
+        waits = real.submit(Spec(later=True))
+        old.set_job_reservation(waits, PLACE, deadline=DEADLINE)
+        old.start_now(waits, deadline=DEADLINE)
+        assert running(real, waits).reservation == PLACE
+        old.set_job_reservation(waits, "", deadline=DEADLINE)
+        old.delete_reservation(PLACE, deadline=DEADLINE)
+        assert old.reservation(PLACE, deadline=DEADLINE) is None
+        old.set_down("gpu-2", REASON, deadline=DEADLINE)
+    seen = real.port.node("gpu-2", deadline=DEADLINE)
+    assert seen is not None
+    assert seen.is_down
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_a_place_whose_answer_is_lost_is_ambiguous_and_can_be_looked_up(real: RealWorld, method: str) -> None:
+    def lose(request: Request) -> Reply:
+        reply = forward(real.server.socket, request)
+        return Reply(drop=True) if request.method == method else reply
+
+    with wire(lose) as it:
+        slurm = over(it.url, real.server)
+        if method == "DELETE":
+            slurm.reserve(PLACE, ("gpu-0",), ("alice",), 15, deadline=DEADLINE)
+            with pytest.raises(Ambiguous):
+                slurm.delete_reservation(PLACE, deadline=DEADLINE)
+        else:
+            with pytest.raises(Ambiguous):
+                slurm.reserve(PLACE, ("gpu-0",), ("alice",), 15, deadline=DEADLINE)
+        assert (slurm.reservation(PLACE, deadline=DEADLINE) is not None) is (method == "POST")
+
+
+def test_a_requeue_forgotten_after_term_leaves_the_run_failed_and_open_to_another(real: RealWorld) -> None:
+    """slurmctld saves at most every 5 s: what it acknowledged in between dies with it."""
+    term = real.server.io / "jobs/term"
+    term.unlink(missing_ok=True)
+    script = "#!/bin/bash\ntrap 'touch /box/jobs/term; sleep 2; exit 1' TERM\nwhile :; do sleep 0.1; done\n"
+    job = running(real, real.server.sbatch("--exclusive", "-N1", script=script))
+    time.sleep(6)  # its start is saved
+    real.submit(Spec(later=True))  # this is saved at once, and nothing more for 5 s
+    time.sleep(0.5)
+    real.port.requeue(job, deadline=DEADLINE)
+    wait_for("TERM", term.exists, every=0.01)
+    real.server.restart_ctld(signal.SIGKILL)
+    real.until("the old run's end", lambda: record(real, job.job_id).is_over)
+    failed = record(real, job.job_id)
+    assert (failed.state, failed.run) == ("FAILED", job.run)
+    real.port.requeue(failed, deadline=DEADLINE)
+    assert queued(real, job.job_id).restart_count == 1
 
 
 def test_an_expired_token_gives_up(real: RealWorld) -> None:

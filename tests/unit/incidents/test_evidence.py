@@ -118,6 +118,11 @@ def test_unknown_boot_counts_while_it_is_fresh(boot: str, age: float, counts: bo
     assert of_this_boot(one, BOOT, NOW) == counts
 
 
+def test_machine_of_unknown_boot_has_no_evidence() -> None:
+    assert not of_this_boot(GAUGE, "", NOW)
+    assert not of_this_boot(KERNEL.model_copy(update={"boot_id": ""}), "", NOW)
+
+
 def test_order_of_the_others_does_not_matter() -> None:
     for others in permutations([HEALTH, GAUGE, signal("backfill")]):
         verdict = judge(GAUGE, others, BOOT, "T0", NOW)

@@ -18,7 +18,7 @@ INCIDENT = Incident(
 
 def call(step: str = "admit", *, may_act: bool = False) -> Call:
     row = StepRow(INCIDENT.id, step, "", "main", 0, "pending")
-    return Call(INCIDENT, row, may_act, None, frozenset())
+    return Call(INCIDENT, row, may_act, None, (), None)
 
 
 def answer(step: str = "admit", outcome: Outcome | None = None) -> Answer:

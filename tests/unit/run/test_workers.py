@@ -10,13 +10,14 @@ from structlog.testing import capture_logs
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
+from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
 from remediator.errors import Ambiguous, BadInput, Blocked, Fenced, GiveUp, Retry
 from remediator.guard import Guard, open_guard
 from remediator.model.plan import Again as TryAgain
 from remediator.model.plan import Done, Hold, Outcome, Unknown
 from remediator.run.workers import OTHER_WORKERS, URGENT_WORKERS, Workers
-from remediator.workflow.context import Context
+from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.engine import Answer, Call
 from tests.fakes.kube import FakeCluster
 from tests.fakes.slurm import FakeSlurm
@@ -42,7 +43,8 @@ class Crew:
         self.back = threading.Semaphore(0)
         self.moments: list[str] = []
         guard = guard or open_guard(self.clock)
-        self.scheduler, self.nodes = Scheduler(self.slurm, guard), Nodes(FakeCluster(self.clock), guard)
+        kube = FakeCluster(self.clock)
+        self.ports = Ports(Scheduler(self.slurm, guard), Nodes(kube, guard), Spares(kube.spares, guard))
         self.context_of: Callable[[Call, float], Context] = self.context
         self.workers = Workers(
             self._context_of,
@@ -53,7 +55,7 @@ class Crew:
         )
 
     def context(self, call: Call, now: float) -> Context:
-        return Context(call.incident, call.row, now, self.scheduler, self.nodes)
+        return Context(call.incident, call.row, now, self.ports, Conduct())
 
     def do(self, *calls: Call) -> list[Answer]:
         """Submit and wait until all are back, answered or fenced."""

@@ -99,3 +99,11 @@ def test_the_host_s_choice_of_index_goes_into_the_root_and_its_paths_do_not(
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_RETRIES"):
         monkeypatch.delenv(name, raising=False)
     assert wheels.pip_settings() == {"PIP_INDEX_URL": "http://i/", "PIP_DEFAULT_TIMEOUT": "9"}
+
+
+def test_what_debootstrap_says_is_shown_without_addresses() -> None:
+    assert roots.debootstrap_text("I: Checking component main on http://x.example/debian...") == (
+        "Checking component main on the mirror"
+    )
+    assert roots.debootstrap_text("I: Unpacking tar...") == "Unpacking tar..."
+    assert roots.debootstrap_text("W: noise") is None

@@ -115,6 +115,17 @@ def test_answer_that_trickles_is_given_up_and_not_asked_for_beside_itself(make: 
         assert len(server.requests) == 1
 
 
+@BOTH
+def test_what_a_client_library_throws_is_no_answer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("SECRETVALUE")
+
+    monkeypatch.setattr("urllib3.PoolManager.request", broken)
+    monkeypatch.setattr("prometheus_api_client.PrometheusConnect.custom_query", broken)
+    with pytest.raises(Retry, match=r"ZeroDivisionError$"):
+        make("http://127.0.0.1:1", None, 5).firing()
+
+
 def test_source_that_hung_is_asked_again_once_its_request_ended() -> None:
     release = threading.Event()
 

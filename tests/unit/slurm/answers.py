@@ -58,6 +58,14 @@ JOB = {
         "signal": {"id": number(15), "name": "TERM"},
     },
 }
+RESERVATION = {
+    "name": "maint_1",
+    "node_list": "gpu-[0-1]",
+    "users": "root,alice",
+    "flags": ["MAINT", "IGNORE_JOBS", "SPEC_NODES"],
+    "start_time": number(1795972000),
+    "end_time": number(1795975600),
+}
 PING = {"pings": [{"hostname": "box", "responding": True, "primary": True, "status": "No error"}]}
 CONF = {
     "slurm_conf": {"KillWait": 120, "MinJobAge": 300, "SlurmdTimeout": 30, "JobFileAppend": True},
@@ -82,6 +90,7 @@ GOOD: dict[str, Reply] = {
     "nodes/": reply_json(whole({"nodes": [NODE, {**NODE, "name": "gpu-1"}]})),
     "job/1": reply_json(whole({"jobs": [JOB]})),
     "jobs/": reply_json(whole({"jobs": [JOB]})),
+    "reservations/": reply_json(whole({"reservations": [RESERVATION]})),
     "jobs/requeue": reply_json(whole({"status": []})),
 }
 

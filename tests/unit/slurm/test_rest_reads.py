@@ -9,7 +9,7 @@ from remediator.errors import BadInput, GiveUp, Retry
 from slurm_bridge.model import ExitInfo
 from slurm_bridge.rest.backend import RestSlurm
 from tests.servers.wire import Reply, reply_json, wire
-from tests.unit.slurm.answers import JOB, NODE, error, number, slurmrestd, whole
+from tests.unit.slurm.answers import JOB, NODE, RESERVATION, error, number, slurmrestd, whole
 
 DEADLINE = 5.0
 
@@ -108,6 +108,37 @@ def test_a_cluster_without_jobs_is_empty_but_an_empty_answer_is_not_a_cluster() 
         it.answer = slurmrestd({"jobs/": reply_json(hollow)})
         with pytest.raises(Retry):
             rest(it.url).jobs(deadline=DEADLINE)
+
+
+def test_a_reservation_is_read_from_the_list() -> None:
+    """Asked by name, slurmrestd answers an unknown one and a failure alike."""
+    with wire(slurmrestd()) as it:
+        found = rest(it.url).reservation("maint_1", deadline=DEADLINE)
+        assert rest(it.url).reservation("other", deadline=DEADLINE) is None
+    assert found is not None
+    assert (found.nodes, found.users) == (("gpu-0", "gpu-1"), ("root", "alice"))
+    assert found.is_maintenance
+    assert (found.start, found.end) == (1795972000.0, 1795975600.0)
+
+
+def test_no_reservations_are_believed_only_from_slurmctld() -> None:
+    hollow = {**whole({"reservations": []}), "last_update": number(0)}
+    with wire(slurmrestd({"reservations/": reply_json(whole({"reservations": []}))})) as it:
+        assert rest(it.url).reservations(deadline=DEADLINE) == ()
+        it.answer = slurmrestd({"reservations/": reply_json(hollow)})
+        with pytest.raises(Retry):
+            rest(it.url).reservation("maint_1", deadline=DEADLINE)
+
+
+HIDING = [{"name": ""}, {"node_list": None}, {"node_list": "gpu-[0-"}, {"flags": "MAINT"}]
+
+
+@pytest.mark.parametrize("change", HIDING)
+def test_a_reservation_nobody_can_read_makes_all_of_them_unknown(change: dict[str, object]) -> None:
+    """It might be the maintenance that forbids an act."""
+    odd = reply_json(whole({"reservations": [RESERVATION, {**RESERVATION, **change}]}))
+    with wire(slurmrestd({"reservations/": odd})) as it, pytest.raises(Retry, match="cannot read"):
+        rest(it.url).reservations(deadline=DEADLINE)
 
 
 UNKNOWN = {

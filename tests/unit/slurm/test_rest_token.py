@@ -47,6 +47,16 @@ def test_a_refused_token_gives_up_after_one_request(reply: Reply) -> None:
         assert len(it.requests) == 1
 
 
+@pytest.mark.parametrize("reply", REFUSED.values(), ids=REFUSED.keys())
+def test_the_file_of_a_refused_token_is_named_and_its_text_is_not(reply: Reply, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("sesame\n")
+    with wire(lambda _: reply) as it, pytest.raises(GiveUp, match="renew ") as raised:
+        RestSlurm(it.url, "slurm", FileToken(path), SystemClock()).ping(deadline=DEADLINE)
+    assert str(path) in str(raised.value)
+    assert "sesame" not in str(raised.value)
+
+
 def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(GiveUp, match=r"nope.*No such file"):
         FileToken(tmp_path / "nope")()

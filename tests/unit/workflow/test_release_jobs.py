@@ -8,13 +8,14 @@ import pytest
 
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
+from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
 from remediator.errors import Blocked
 from remediator.guard import open_guard
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, StepRow, Wait
 from remediator.model.run import JobRun
-from remediator.workflow.context import Context
+from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.steps.release_jobs import ReleaseJobs
 from slurm_bridge.model import SlurmJob
 from tests.fakes.kube import FakeCluster
@@ -57,7 +58,9 @@ def context(slurm: FakeSlurm) -> Context:
     clock = ManualClock()
     guard = open_guard(clock)
     row = StepRow("i1", "release-jobs", RUN.key, "job", 4, "running")
-    return Context(INCIDENT, row, clock.now(), Scheduler(slurm, guard), Nodes(FakeCluster(clock), guard), RUN)
+    kube = FakeCluster(clock)
+    ports = Ports(Scheduler(slurm, guard), Nodes(kube, guard), Spares(kube.spares, guard))
+    return Context(INCIDENT, row, clock.now(), ports, Conduct(), RUN)
 
 
 MOVED = {
@@ -92,6 +95,33 @@ def test_the_known_run_on_the_drained_node_wants_its_requeue() -> None:
     assert ReleaseJobs().check(context(slurm)) is None
     with pytest.raises(AssertionError, match="requeue of 7"):
         ReleaseJobs().act(context(slurm))
+
+
+FORBIDDEN = {
+    "its owner asks to leave it": replace(JOB, comment="remediator:leave"),
+    "its owner gave up requeueing": replace(JOB, requeue=False),
+    "suspended since": replace(JOB, state="SUSPENDED"),
+    "a state nobody knows": replace(JOB, state="UNKNOWN"),
+    "a state nobody knows, without nodes": replace(JOB, state="UNKNOWN", nodes=()),
+}
+
+
+@pytest.mark.parametrize("job", FORBIDDEN.values(), ids=FORBIDDEN.keys())
+def test_what_forbids_it_is_read_again_right_before(job: SlurmJob) -> None:
+    here = context(OneJob(job))
+    assert isinstance(ReleaseJobs().check(here), Wait)
+    ReleaseJobs().act(here)
+
+
+def test_a_job_that_may_go_after_all_goes() -> None:
+    here = context(OneJob(JOB))
+    told = replace(here, run=RUN.model_copy(update={"release": "tell-only", "why": "its comment said so"}))
+    assert ReleaseJobs().check(told) is None
+
+
+def test_a_neighbour_node_that_is_not_ours_needs_no_drain() -> None:
+    """The job also holds w-1, which is healthy and no node of this incident."""
+    assert ReleaseJobs().check(context(OneJob(JOB))) is None
 
 
 @pytest.mark.parametrize("reason", ["", "admin: mine", "remediator: i2 another"])

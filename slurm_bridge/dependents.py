@@ -1,4 +1,4 @@
-"""How jobs stand to each other: who waits for whom, and which nodes a job has for itself. Pure."""
+"""Which jobs wait for a job: Slurm's dependency text, read. Pure."""
 
 from __future__ import annotations
 
@@ -55,15 +55,3 @@ def _is_namesake(of: SlurmJob, job: SlurmJob, term: re.Match[str]) -> bool:
     return (
         term["kind"] == "singleton" and (of.name, of.user) == (job.name, job.user) and of.job_id < job.job_id
     )
-
-
-def held_alone(job: SlurmJob, jobs: Iterable[SlurmJob]) -> tuple[str, ...]:
-    """The job's nodes on which no other job runs, saves or is in an unknown state."""
-    shared = {
-        name for other in jobs if other.holds_nodes and not _is_same(job, other) for name in other.nodes
-    }
-    return tuple(name for name in job.nodes if name not in shared)
-
-
-def _is_same(job: SlurmJob, other: SlurmJob) -> bool:
-    return job.job_id == other.job_id or (job.het_job_id is not None and job.het_job_id == other.het_job_id)

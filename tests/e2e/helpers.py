@@ -1,0 +1,338 @@
+"""The lab as a researcher and an operator see it: jobs, nodes, our pods, and the servers' own logs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.lab.api import Lab
+from deploy.lab.demo.story import JOB_FILES
+from deploy.lab.slurm import chroot
+from deploy.lab.spec import SLURM_NAMESPACE, WORKERS
+from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
+from tests.servers.slurm import count_drains, count_requests, count_requeues, wait_for
+
+Json = dict[str, Any]
+ACCOUNT = "system:serviceaccount:slurm:remediator"
+HOME = "sys-0"
+"""The node of the controller's pod."""
+DATA = "/var/lib/remediator"
+ENDLESS = 1_000_000
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_TROUBLE = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG"}
+
+
+class Tail:
+    """What a log has gained since this object was made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._start = path.stat().st_size if path.exists() else 0
+
+    def text(self) -> str:
+        with self._path.open("rb") as file:
+            file.seek(self._start)
+            return file.read().decode(errors="replace")
+
+
+class Servers:
+    """What slurmctld, slurmrestd and the API server say they were made to do since this object was made."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._ctld = Tail(lab.slurmctld_log)
+        self._rest = Tail(lab.slurmrestd_log)
+        self._audit = Tail(lab.apiserver_audit)
+
+    def drains(self, worker: str) -> int:
+        """How often slurmctld set DRAIN; repeating the same drain does not count here."""
+        return count_drains(self._ctld.text(), worker)
+
+    def drain_writes(self, worker: str) -> int:
+        """Changes of the node that reached slurmrestd: of a repeated DRAIN slurmctld itself says nothing."""
+        return count_requests(self._rest.text(), "POST", f"node/{worker}")
+
+    def requeues(self, address: str) -> int:
+        return count_requeues(self._ctld.text(), address)
+
+    def requeue_writes(self) -> int:
+        """Requeue requests that reached slurmrestd, for any job."""
+        return count_requests(self._rest.text(), "POST", "jobs/requeue")
+
+    def fences(self, node: str | None = None) -> int:
+        """PATCHes that our account sent to a node, or to any node; refused ones count too."""
+        events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
+        return sum(
+            event["user"]["username"] == ACCOUNT
+            and event["verb"] in {"patch", "update", "create", "delete"}
+            and event.get("objectRef", {}).get("resource") == "nodes"
+            and node in (None, event["objectRef"].get("name"))
+            for event in events
+        )
+
+    def saw_one_of_each(self, worker: str, node: str, address: str) -> None:
+        """Assert one drain, one requeue and one fence, and none of anything else."""
+        assert self.drains(worker) == self.drain_writes(worker) == 1
+        assert self.requeues(address) == self.requeue_writes() == 1
+        assert self.fences() == self.fences(node) == 1
+
+    def writes(self) -> int:
+        """Everything that changed a Slurm node or job on our behalf, or tried to change a node."""
+        text = self._ctld.text()
+        slurm = len(re.findall(r"update_node: node \S+ (?:state set|reason set to: remediator)", text))
+        return slurm + len(re.findall(r"Requeuing JobId=", text)) + self.requeue_writes() + self.fences()
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training job of the demo, or one task of an array of them; `address` is what Slurm calls it."""
+
+    lab: Lab
+    address: str
+
+    def record(self) -> Json:
+        """Slurm's record; for a task scontrol shows its whole array."""
+        job, _, task = self.address.partition("_")
+        shown = json.loads(self.lab.slurm("scontrol", "show", "job", job, "--json", check=False) or "{}")
+        fit = [
+            one for one in shown.get("jobs", []) if not task or one["array_task_id"]["number"] == int(task)
+        ]
+        return dict(fit[0]) if fit else {"job_id": 0, "job_state": [], "restart_cnt": -1, "nodes": ""}
+
+    @property
+    def folder(self) -> Path:
+        return self.lab.layout.shared / "job" / f"run-{self.record()['job_id']}"
+
+    def workers(self) -> list[str]:
+        """The Slurm nodes it runs on."""
+        return self.lab.slurm("scontrol", "show", "hostnames", self.record()["nodes"]).split()
+
+    def is_running(self, restart: int) -> bool:
+        found = self.record()
+        return (found["job_state"], found["restart_cnt"]) == (["RUNNING"], restart)
+
+    def reached(self) -> int:
+        """The last step that any run of it has done; -1 before the first."""
+        try:
+            return int((self.folder / "reached").read_text())
+        except (OSError, ValueError, KeyError):
+            return -1
+
+    def events(self, kind: str, restart: int | None = None) -> list[dict[str, str]]:
+        """Its own log: START, TERM, END lines, of one run or of all."""
+        lines = (self.folder / "events.log").read_text().splitlines()
+        return [
+            event
+            for event in map(_event, lines)
+            if event["event"] == kind and restart in (None, int(event["restart"]))
+        ]
+
+    def terms(self) -> dict[str, int]:
+        """SIGTERMs that each rank of its first run has seen."""
+        ranks = [event["rank"] for event in self.events("START", 0)]
+        return {rank: sum(e["rank"] == rank for e in self.events("TERM")) for rank in ranks}
+
+
+class Controller:
+    """The controller's Deployment and pod; `kubectl exec` starts a Python each time, so it is used little."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._began = time.time()
+
+    def pod(self) -> Json:
+        """Its newest pod; empty when there is none."""
+        path = (
+            f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods?labelSelector=app.kubernetes.io%2Fname%3Dremediator"
+        )
+        pods = self._lab.api.get(path)["items"]
+        return max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default={})
+
+    def container(self) -> Json:
+        """Status of its container."""
+        return dict((self.pod().get("status", {}).get("containerStatuses") or [{}])[0])
+
+    def is_settled(self) -> bool:
+        """The Deployment as it is written now runs, and nothing of an earlier one does."""
+        found = self._lab.api.get(f"/apis/apps/v1/namespaces/{SLURM_NAMESPACE}/deployments/remediator")
+        status = found["status"]
+        counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+        return status.get("observedGeneration") == found["metadata"]["generation"] and counts == [1, 1, 1]
+
+    def change(self, *kubectl: str) -> None:
+        """Run a kubectl command that replaces the pod, and wait for the new one."""
+        self._lab.kubectl("-n", SLURM_NAMESPACE, *kubectl)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until the pod is the newest and Ready, and has stopped being replaced."""
+        wait_for("the controller's pod", self.is_settled, 60, every=0.2)
+
+    def arm(self, moment: str | None) -> None:
+        """Let the next pod kill itself at this moment, once; None disarms."""
+        marker = f"{DATA}/failpoint-{(moment or 'none').replace(':', '-')}"
+        self._lab.exec(["rm", "-f", marker], node_name=HOME)
+        setting = f"REMEDIATOR_FAILPOINT={moment}" if moment else "REMEDIATOR_FAILPOINT-"
+        self.change("set", "env", "deployment/remediator", setting)
+
+    def forget(self) -> None:
+        """An empty store."""
+        self._lab.kubectl("-n", SLURM_NAMESPACE, "scale", "deployment/remediator", "--replicas=0")
+        wait_for("the pod to end", lambda: not self.pod(), 40, every=0.2)
+        self._lab.exec(["find", DATA, "-mindepth", "1", "-delete"], node_name=HOME)
+        self.change("scale", "deployment/remediator", "--replicas=1")
+
+    def run(self, *arguments: str) -> str:
+        """Standard output of `remediator ...` in the pod."""
+        command = ("-n", SLURM_NAMESPACE, "exec", "deploy/remediator", "-c", "controller", "--", "remediator")
+        return self._lab.kubectl(*command, *arguments)
+
+    def incidents(self, node: str) -> list[Json]:
+        """A node's incidents since this object was made, newest first."""
+        found = json.loads(self.run("incidents", "list", "--json"))
+        return [one for one in found if one["node"] == node and one["opened_at"] >= self._began]
+
+    def story(self, incident: str) -> Json:
+        found: Json = json.loads(self.run("incidents", "show", incident, "--json"))
+        return found
+
+    def audit(self) -> Json:
+        found: Json = json.loads(self.run("audit", "verify", "--json"))
+        return found
+
+    def log(self) -> str:
+        """What the pod's containers have printed, earlier runs included."""
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The same by line."""
+        meta = self.pod()["metadata"]
+        folder = self._lab.layout.pod_logs(HOME) / f"{SLURM_NAMESPACE}_{meta['name']}_{meta['uid']}"
+        files = sorted(folder.glob("controller/*.log"), key=lambda file: int(file.stem))
+        return [line.split(" ", 3)[3] for file in files for line in file.read_text().splitlines()]
+
+    @property
+    def url(self) -> str:
+        """Its pod's address, within the lab's network."""
+        return f"http://{self.pod()['status']['podIP']}:8080"
+
+    def metric(self, sample: str) -> float:
+        """One sample of /metrics by its whole name with labels."""
+        with self._lab.visit_network(), urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        (value,) = re.findall(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
+        return float(value)
+
+
+class Site:
+    """Everything a test does to the lab, and how it is mended afterwards."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.controller = Controller(lab)
+        shutil.copytree(JOB_FILES, lab.layout.shared / "job", dirs_exist_ok=True)
+
+    def train(self, *options: str, steps: int = ENDLESS, pace: float = 0.1) -> Training:
+        """Submit the demo's job, unchanged; `pace` in seconds a step."""
+        export = f"--export=ALL,STEPS={steps},STEP_SECONDS={pace}"
+        job = self.lab.slurm("sbatch", "--parsable", export, *options, "/shared/job/train.sbatch")
+        return Training(self.lab, job.strip())
+
+    def trains(self, *jobs: Training, step: int = 5) -> None:
+        """Wait until the jobs compute."""
+        names = ", ".join(job.address for job in jobs)
+        wait_for(f"{names} to train", lambda: all(job.reached() >= step for job in jobs), 60, every=0.2)
+
+    def moves(self, job: Training) -> None:
+        """Wait until the job runs as its first restart."""
+        wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
+
+    def closes(self, node: str, seconds: float = 60) -> Json:
+        """Wait until the node's newest incident is closed; that incident."""
+
+        def closed() -> bool:
+            found[:] = self.controller.incidents(node)
+            return bool(found) and found[0]["state"] == "closed"
+
+        found: list[Json] = []
+        wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
+        return found[0]
+
+    def node_of(self, worker: str) -> str:
+        """The Kubernetes node of a Slurm node."""
+        pod = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods/{worker}")
+        return str(pod["spec"]["nodeName"])
+
+    def agent_on(self, node: str) -> str:
+        """Name of the agent's pod on a node."""
+        query = (
+            f"labelSelector=app.kubernetes.io%2Fname%3Dremediator-agent&fieldSelector=spec.nodeName%3D{node}"
+        )
+        pods = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods?{query}")["items"]
+        (name,) = (pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])
+        return str(name)
+
+    def reference(self, steps: int) -> str:
+        """SHA-256 of the weights after the same training without a fault, on the same Python."""
+        folder = f"/shared/reference-{steps}"
+        settings = [f"STEPS={steps}", "STEP_SECONDS=0", f"WORKDIR={folder}"]
+        self.lab.exec(chroot("env", *settings, "python3", "/shared/job/train.py", "--local-ranks", "2"))
+        result = self.lab.layout.shared / Path(folder).name / "result.json"
+        return str(json.loads(result.read_text())["sha256"])
+
+    def mend(self) -> None:
+        """No job, no fence, four idle workers, a controller without open incidents."""
+        self.lab.slurm("scancel", "--user=root", "--full", "--signal=KILL", check=False)
+        self.lab.slurm("scancel", "--user=root", check=False)
+        for node in self.lab.api.get("/api/v1/nodes")["items"]:
+            if node["spec"].get("unschedulable") or FENCED in str(node["spec"]):
+                self._unfence(node)
+        self.controller.wait()
+        wait_for(f"{WORKERS} idle workers", self._all_idle, 90, every=0.3)
+        if self.controller.metric("remediator_incidents_open"):
+            self.controller.forget()
+
+    def _unfence(self, node: Json) -> None:
+        """As a person gives a node back, before it is resumed in Slurm: the operator looks at the cordon."""
+        kept = [t for t in node["spec"].get("taints", []) if t["key"] not in {FENCED, _UNSCHEDULABLE}]
+        gone = dict.fromkeys((INCIDENT, DID, CORDON_REASON))
+        patch = {"metadata": {"annotations": gone}, "spec": {"unschedulable": None, "taints": kept}}
+        self.lab.kubectl("patch", "node", node["metadata"]["name"], "--type=merge", "-p", json.dumps(patch))
+
+    def _all_idle(self) -> bool:
+        shown = json.loads(self.lab.slurm("scontrol", "show", "nodes", "--json", check=False) or "{}")
+        idle = 0
+        for node in shown.get("nodes", []):
+            state = set(node["state"])
+            idle += "IDLE" in state and not state & (_TROUBLE | {"COMPLETING"})
+            if state & {"DRAIN", "DOWN"} and not state & {
+                "NOT_RESPONDING",
+                "ALLOCATED",
+                "MIXED",
+                "COMPLETING",
+            }:
+                self.lab.slurm("scontrol", "update", f"nodename={node['name']}", "state=resume", check=False)
+        return idle >= WORKERS
+
+
+@contextlib.contextmanager
+def in_order(lab: Lab) -> Iterator[Site]:
+    """A lab in order, and mended again afterwards."""
+    site = Site(lab)
+    site.mend()
+    try:
+        yield site
+    finally:
+        site.mend()
+
+
+def _event(line: str) -> dict[str, str]:
+    kind, *fields = line.split()
+    return {"event": kind} | dict(field.partition("=")[::2] for field in fields)

@@ -1,0 +1,124 @@
+"""The main job end to end: a kernel line, one drain, one requeue, the job runs again, no one else is hurt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.lab.api import Lab
+from tests.e2e.helpers import Servers, Site, Training, in_order
+from tests.servers.slurm import wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+STEPS = 150
+KINDS = ("afterok", "afternotok", "afterany")
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    with in_order(lab) as found:
+        yield found
+
+
+class Follower:
+    """A job that depends on another one and writes down when it started."""
+
+    def __init__(self, lab: Lab, kind: str, parent: str) -> None:
+        self._lab = lab
+        self._stamp = lab.layout.shared / f"{kind}-{parent}"
+        script = f"#!/bin/bash\ndate +%s.%N > /shared/{self._stamp.name}\n"
+        options = ["--parsable", f"--dependency={kind}:{parent}", "--output=/dev/null"]
+        self.job = lab.slurm("sbatch", *options, stdin=script).strip()
+
+    def started(self) -> float | None:
+        """Seconds since 1970, None when it has not."""
+        text = self._stamp.read_text() if self._stamp.exists() else ""
+        return float(text) if text else None
+
+    def why_pending(self) -> str:
+        """Slurm's reason."""
+        return self._lab.slurm("squeue", "-h", "-j", self.job, "-o", "%r", check=False).strip()
+
+
+def test_a_dead_gpu_moves_its_job_once_and_touches_nothing_else(site: Site) -> None:
+    servers = Servers(site.lab)
+    victim = site.train(steps=STEPS)
+    bystander = site.train("--array=7", "-N1")
+    followers = {kind: Follower(site.lab, kind, victim.address) for kind in KINDS}
+    site.trains(victim, bystander, step=20)
+    sick = victim.workers()[0]
+    node = site.node_of(sick)
+    site.lab.inject.xid(node, 79, gpu=3)
+
+    wait_for("the result", (victim.folder / "result.json").exists, 120, every=0.2)
+    servers.saw_one_of_each(sick, node, victim.address)
+    assert site.closes(node)["rule"] == "gpu-off-the-bus"
+    assert_resumed_exactly(site, victim, sick)
+    assert victim.terms() == {"0": 1, "1": 1}
+
+    ended = max(float(event["time"]) for event in victim.events("END", 1))
+    for kind in ("afterok", "afterany"):
+        wait_for(f"the {kind} job", followers[kind].started, 60, every=0.2)
+        assert (followers[kind].started() or 0.0) > ended
+    never = followers["afternotok"]
+    wait_for(
+        "Slurm to give up", lambda: never.why_pending() in {"", "DependencyNeverSatisfied"}, 60, every=0.2
+    )
+    assert never.started() is None
+
+    assert bystander.is_running(0)
+    assert bystander.events("TERM") == []
+    assert site.controller.audit()["ok"]
+
+
+def assert_resumed_exactly(site: Site, job: Training, sick: str) -> None:
+    """The second run went on where the first one stopped, on good nodes; the weights are right to the bit."""
+    result = json.loads((job.folder / "result.json").read_text())
+    (saved,) = {int(event["step"]) for event in job.events("END", 0)}
+    assert {int(event["step"]) for event in job.events("START", 1)} == {saved}
+    assert sick not in {event["node"] for event in job.events("START", 1)}
+    assert (result["restarts"], result["steps_recomputed"]) == (1, 0)
+    assert result["sha256"] == site.reference(STEPS)
+
+
+def test_only_the_array_task_on_the_sick_node_is_moved(site: Site) -> None:
+    servers = Servers(site.lab)
+    array = site.train("--array=1-2", "-N1").address
+    moved, other = Training(site.lab, f"{array}_1"), Training(site.lab, f"{array}_2")
+    site.trains(moved, other)
+    (sick,) = moved.workers()
+    node = site.node_of(sick)
+    site.lab.inject.xid(node, 79)
+    site.moves(moved)
+    site.closes(node)
+    servers.saw_one_of_each(sick, node, moved.address)
+    assert moved.terms() == {"0": 1}
+    assert other.is_running(0)
+    assert other.events("TERM") == []
+
+
+def test_a_line_told_again_and_again_is_one_incident(site: Site) -> None:
+    """Three times at once, once more by an agent that lost its memory, and once more after both restarted."""
+    servers = Servers(site.lab)
+    worker = "worker-2"
+    node = site.node_of(worker)
+    for _ in range(3):
+        site.lab.inject.xid(node, 79)
+    incident = site.closes(node)["id"]
+
+    site.lab.exec(["find", "/var/lib/remediator-agent", "-mindepth", "1", "-delete"], node_name=node)
+    site.lab.kubectl("-n", "slurm", "delete", "pod", site.agent_on(node), "--wait=false")
+    site.controller.change("rollout", "restart", "deployment/remediator")
+    accepted = 'remediator_signals_received_total{result="accepted",source="agent"}'
+    wait_for("the old lines from the new agent", lambda: site.controller.metric(accepted) >= 3, 60, every=0.3)
+    site.lab.inject.xid(node, 79)
+    said = f"{node} is already out of service by incident {incident}"
+    wait_for("the verdict on the new line", lambda: said in site.controller.log(), 30, every=0.3)
+
+    assert [found["id"] for found in site.controller.incidents(node)] == [incident]
+    assert servers.drains(worker) == servers.drain_writes(worker) == 1
+    assert servers.fences() == servers.fences(node) == 1
+    assert site.controller.audit()["ok"]

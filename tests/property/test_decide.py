@@ -1,0 +1,108 @@
+"""Whatever comes in: unknown never acts, and every decision explains itself."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.policy.decide import Situation, decide
+from remediator.policy.rules import load
+
+RULES = load()
+ACTING = sorted({code for rule in RULES.rules.values() for code in rule.codes})
+
+words = st.text(string.ascii_lowercase + string.digits + "-.", max_size=12)
+values = st.none() | st.booleans() | st.integers(-5, 5) | words
+codes = st.none() | st.sampled_from(ACTING) | st.integers(-10, 1000)
+details = st.dictionaries(
+    st.sampled_from(["extra", "raw", "x"]),
+    st.none() | st.dictionaries(st.sampled_from(["recovery_to", "recovery_from", "x"]), values, max_size=3),
+    max_size=3,
+)
+signals = st.builds(
+    Signal,
+    source=st.sampled_from(["agent", "webhook", "backfill", "condition", "slurm"]),
+    node=words,
+    boot_id=words,
+    kind=st.sampled_from(["xid", "fallen_off_bus", "temperature", ""]) | words,
+    code=codes,
+    pci=st.none() | words,
+    seen_at=st.floats(allow_nan=False),
+    received_at=st.floats(allow_nan=False),
+    dedupe=words,
+    detail=details,
+)
+situations = st.builds(
+    Situation,
+    last_closed=st.none() | st.sampled_from(["i1", "i2"]),
+    running=st.integers(0, 20),
+    limit=st.none() | st.integers(1, 20),
+)
+machines: Any = st.builds(
+    Machine,
+    name=words,
+    uid=words,
+    provider_id=words,
+    boot_id=words,
+    pool=st.none() | st.just("training"),
+    stage=st.sampled_from(["observe", "drain-only", "full"]),
+    pool_size=st.integers(0, 10_000),
+    fenced_by=st.none() | st.sampled_from(["i1", "i2", "other"]),
+)
+
+
+@given(signal=signals, situation=situations)
+def test_an_unknown_node_never_acts(signal: Signal, situation: Situation) -> None:
+    assert decide(signal, None, RULES, situation).action == "record"
+
+
+@given(signal=signals, machine=machines, situation=situations)
+def test_a_node_in_no_pool_never_acts(signal: Signal, machine: Machine, situation: Situation) -> None:
+    poolless = machine.model_copy(update={"pool": None})
+    assert decide(signal, poolless, RULES, situation).action == "record"
+
+
+@given(signal=signals, machine=st.none() | machines, situation=situations)
+def test_every_decision_has_a_sentence_and_quotes_its_policy(
+    signal: Signal, machine: Machine | None, situation: Situation
+) -> None:
+    decision = decide(signal, machine, RULES, situation)
+    assert decision.sentence.strip()
+    assert decision.policy == RULES.digest
+
+
+@given(signal=signals, machine=machines, situation=situations)
+def test_to_act_takes_a_rule_a_stage_and_room(signal: Signal, machine: Machine, situation: Situation) -> None:
+    decision = decide(signal, machine, RULES, situation)
+    if decision.action != "act":
+        return
+    rule = RULES.rules[decision.rule]
+    assert rule.matches(signal)
+    assert rule.plan != "record"
+    assert machine.stage in {"full", "drain-only"}
+    assert decision.plan == ("drain-only" if machine.stage == "drain-only" else rule.plan)
+    assert situation.limit is None or situation.running < situation.limit
+    assert machine.fenced_by is None or machine.fenced_by != situation.last_closed
+    assert (decision.tier, decision.cause) == (rule.tier, rule.cause)
+    assert machine.name in decision.sentence
+
+
+@given(signal=signals, machine=machines, situation=situations)
+def test_a_fatal_code_of_a_healthy_pool_acts(signal: Signal, machine: Machine, situation: Situation) -> None:
+    """So that the properties above are not true of a policy that does nothing."""
+    fatal = signal.model_copy(update={"kind": "xid", "code": 79})
+    ready = machine.model_copy(update={"pool": "training", "stage": "full", "fenced_by": None})
+    room = Situation(last_closed=situation.last_closed, running=0, limit=situation.limit)
+    assert decide(fatal, ready, RULES, room).action == "act"
+
+
+@given(signal=signals, machine=machines, situation=situations)
+def test_a_smaller_budget_never_allows_more(signal: Signal, machine: Machine, situation: Situation) -> None:
+    fuller = Situation(situation.last_closed, situation.running + 1, situation.limit)
+    if decide(signal, machine, RULES, fuller).action == "act":
+        assert decide(signal, machine, RULES, situation).action == "act"

@@ -1,0 +1,104 @@
+"""A core on a real store with machines that the test makes up; nobody works on what it hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from remediator.audit import chain
+from remediator.clock import ManualClock
+from remediator.model.incident import Incident
+from remediator.model.machine import Machine
+from remediator.model.plan import StepRow
+from remediator.model.signal import Signal
+from remediator.policy import rules
+from remediator.run.core import Core, Turn
+from remediator.run.triage import Triage
+from remediator.settings import Budgets
+from remediator.settings.tree import Share
+from remediator.store import incidents, leadership, schema, signals, steps
+from remediator.store.engine import Store, open_store
+from remediator.workflow.engine import Answer, Engine
+from remediator.workflow.journal import Journal
+
+ONE_AT_ONCE = Budgets(concurrent=Share(at_least=1, percent=0))
+NO_BUDGET = Budgets(enabled=False)
+
+
+class Deciding:
+    """Machines by name, a store, and one core in epoch 1."""
+
+    def __init__(self, folder: Path, budgets: Budgets = NO_BUDGET) -> None:
+        self.clock = ManualClock()
+        self.store: Store = open_store(f"sqlite:///{folder}/s.db")
+        self.machines: dict[str, Machine] = {}
+        self.budgets = budgets
+        for number in range(4):
+            self.add(f"gpu-{number}")
+        with self.store.write() as connection:
+            leadership.acquire(connection, "me", 10.0, sole=True)
+        self.core = self.life(1)
+
+    def life(self, epoch: int) -> Core:
+        """A core that believes to lead in `epoch`."""
+        journal = Journal("me", epoch)
+        engine = Engine(journal, "test")
+        return Core(self.store, engine, Triage(self, rules.load(), self.budgets, engine, journal), journal)
+
+    def machine(self, name: str) -> Machine | None:
+        """The Inventory of this world."""
+        return self.machines.get(name)
+
+    def add(self, name: str, **changes: Any) -> None:
+        """A machine, or changes to one that is there."""
+        base: dict[str, Any] = {
+            "name": name, "uid": f"uid-{name}", "boot_id": f"boot-{name}", "pool": "training",
+            "stage": "full", "pool_size": 4, "slurm_nodes": (f"w-{name}",),
+        }  # fmt: skip
+        known = self.machines[name].model_dump() if name in self.machines else base
+        self.machines[name] = Machine(**(known | changes))
+
+    def signal(self, node: str, code: int = 79, *, kind: str = "xid", boot: str | None = None) -> None:
+        """A signal of `node`'s present (or the given) boot is committed."""
+        boot = boot if boot is not None else self.machines[node].boot_id
+        with self.store.write() as connection:
+            count = connection.execute(sa.select(sa.func.count()).select_from(schema.signal)).scalar_one()
+            new = Signal(
+                source="agent", node=node, boot_id=boot, kind=kind, code=code, pci=None,
+                seen_at=self.clock.now(), received_at=self.clock.now(), dedupe=f"d{count}",
+            )  # fmt: skip
+            signals.insert_new(connection, [new])
+
+    def turn(self, answers: Sequence[Answer] = ()) -> Turn:
+        """One turn now."""
+        return self.core.turn(self.clock.now(), answers)
+
+    def incidents(self) -> list[Incident]:
+        """All incidents, oldest first."""
+        with self.store.read() as connection:
+            found = incidents.recent(connection)
+        return sorted(found, key=lambda one: (one.opened_at, one.node, one.node_uid))
+
+    def steps(self, incident: str) -> list[StepRow]:
+        """The steps of an incident."""
+        with self.store.read() as connection:
+            return steps.of_incident(connection, incident)
+
+    def close(self, incident: str) -> None:
+        """The incident's work is done."""
+        with self.store.write() as connection:
+            incidents.update(connection, incident, state="closed", closed_at=self.clock.now())
+
+    def verdicts(self) -> list[tuple[str | None, str | None]]:
+        """What became of each signal: the sentence and the incident, None while nobody judged it."""
+        with self.store.read() as connection:
+            query = sa.select(schema.signal.c.verdict, schema.signal.c.incident).order_by(schema.signal.c.id)
+            return [(row.verdict, row.incident) for row in connection.execute(query)]
+
+    def actions(self) -> list[str]:
+        """The audit record's actions, oldest first."""
+        with self.store.read() as connection:
+            return [record["action"] for record in chain.read(connection)]

@@ -1,0 +1,127 @@
+"""DRAIN with our reason, never over somebody else's, and never again over a person's hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from remediator.errors import Blocked, GiveUp
+from remediator.model.plan import Done, Hold, Unknown
+from remediator.workflow.ownership import SYSTEM_PREFIXES
+from remediator.workflow.steps.drain_slurm import FORGET_S, DrainSlurm
+from tests.unit.workflow.bench import OURS, Bench
+
+STEP = DrainSlurm()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def facts(bench: Bench, **changes: Any) -> dict[str, Any]:
+    done = STEP.check(bench.see())
+    assert isinstance(done, Done)
+    return done.facts | changes
+
+
+def test_an_idle_node_wants_its_drain(bench: Bench) -> None:
+    assert STEP.check(bench.see()) is None
+    STEP.act(bench.see())
+    assert STEP.verify(bench.see()) == STEP.check(bench.see())
+    assert isinstance(STEP.check(bench.see()), Done)
+    assert [(write.target, write.detail) for write in bench.slurm.writes] == [("w-0", OURS)]
+
+
+def test_each_worker_of_the_machine_is_drained_by_its_own_name() -> None:
+    bench = Bench(slurm_nodes=("w-0", "w-2"))
+    bench.drain("w-0")
+    STEP.act(bench.see())
+    assert [write.target for write in bench.slurm.writes] == ["w-2"]
+    assert isinstance(STEP.check(bench.see()), Done)
+
+
+def test_a_machine_without_a_worker_needs_no_drain() -> None:
+    done = STEP.check(Bench(slurm_nodes=()).see())
+    assert isinstance(done, Done)
+    assert "nothing to drain" in done.sentence
+
+
+def test_an_accepted_drain_that_does_not_show_is_not_done(bench: Bench) -> None:
+    assert isinstance(STEP.verify(bench.see()), Unknown)
+
+
+def test_a_node_slurm_does_not_know_is_for_a_person() -> None:
+    with pytest.raises(GiveUp, match="w-9"):
+        STEP.check(Bench(slurm_nodes=("w-9",)).see())
+
+
+@pytest.mark.parametrize("prefix", SYSTEM_PREFIXES)
+def test_a_reason_of_the_system_is_replaced(bench: Bench, prefix: str) -> None:
+    bench.drain("w-0", reason=f"{prefix}something")
+    assert STEP.check(bench.see()) is None
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["admin: swapping a cable", "remediator: i2 XID 64", "remediator: i11 XID 79", "x Not responding"],
+)
+def test_somebody_elses_drain_is_left_alone(bench: Bench, reason: str) -> None:
+    bench.drain("w-0", reason=reason)
+    for attempt in (STEP.check, STEP.act):
+        with pytest.raises(Blocked, match="somebody else's reason"):
+            attempt(bench.see())
+    assert bench.slurm.writes == []
+
+
+def test_a_reason_without_a_drain_is_a_persons_too(bench: Bench) -> None:
+    bench.drain("w-0", reason="admin: watch this one")
+    bench.slurm.mark("w-0", flags=frozenset())
+    with pytest.raises(Blocked):
+        STEP.check(bench.see())
+
+
+def test_a_reason_another_incident_left_behind_is_replaced(bench: Bench) -> None:
+    bench.drain("w-0", reason="remediator: i0 XID 79")
+    bench.slurm.mark("w-0", flags=frozenset())
+    assert STEP.check(bench.see()) is None
+
+
+def test_the_intent_names_node_and_reason(bench: Bench) -> None:
+    text = STEP.intention(bench.incident, None)
+    assert "w-0" in text
+    assert OURS in text
+
+
+def test_a_drain_that_slurmctld_forgot_is_set_again(bench: Bench) -> None:
+    bench.drain("w-0")
+    before = facts(bench)
+    bench.slurm.resume("w-0", deadline=5.0)
+    bench.clock.advance(60.0)
+    bench.slurm.kill_ctld()
+    assert STEP.check(bench.see(facts=before)) is None
+
+
+def test_a_drain_that_a_person_lifted_is_not(bench: Bench) -> None:
+    bench.drain("w-0")
+    before = facts(bench)
+    bench.slurm.resume("w-0", deadline=5.0)
+    bench.slurm.writes.clear()
+    found = STEP.check(bench.see(facts=before))
+    assert isinstance(found, Hold)
+    assert "w-0" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("later", "again"), [(0.0, True), (FORGET_S, True), (FORGET_S + 0.1, False), (3600.0, False)]
+)
+def test_without_slurmctlds_start_time_only_a_fresh_drain_counts_as_forgotten(
+    bench: Bench, later: float, again: bool
+) -> None:
+    bench.drain("w-0")
+    before = facts(bench, ctld_started=None)
+    bench.slurm.resume("w-0", deadline=5.0)
+    bench.clock.advance(later)
+    found = STEP.check(bench.see(facts=before))
+    assert (found is None) if again else isinstance(found, Hold)

@@ -1,0 +1,74 @@
+"""Taint and cordon on exactly the incident's machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from remediator.errors import Blocked, GiveUp
+from remediator.kube.fence import FENCED
+from remediator.model.plan import Done
+from remediator.workflow.steps.fence_node import FenceNode
+from tests.unit.workflow.bench import Bench
+
+STEP = FenceNode()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_an_open_node_wants_its_fence_and_gets_it(bench: Bench) -> None:
+    assert STEP.check(bench.see()) is None
+    STEP.act(bench.see())
+    node = bench.kube.view("gpu-0")
+    assert [(taint.key, taint.value, taint.effect) for taint in node.taints] == [(FENCED, "i1", "NoSchedule")]
+    assert node.unschedulable
+    assert isinstance(STEP.verify(bench.see()), Done)
+    assert isinstance(STEP.check(bench.see()), Done)
+
+
+def test_a_cordon_alone_is_not_our_fence(bench: Bench) -> None:
+    bench.kube.cordon("gpu-0")
+    assert STEP.check(bench.see()) is None
+
+
+def test_a_taint_without_its_cordon_is_not_done(bench: Bench) -> None:
+    STEP.act(bench.see())
+    bench.kube.uncordon("gpu-0")
+    assert STEP.check(bench.see()) is None
+
+
+def test_a_persons_uncordon_is_not_undone(bench: Bench) -> None:
+    STEP.act(bench.see())
+    bench.kube.uncordon("gpu-0")
+    with pytest.raises(Blocked, match="uncordoned"):
+        STEP.act(bench.see())
+    assert not bench.kube.view("gpu-0").unschedulable
+
+
+def test_a_node_that_another_incident_fences_is_not_done_and_not_written(bench: Bench) -> None:
+    bench.kube.fence("gpu-0", bench.uid, "i2", "remediator: i2 x", cordon=True, deadline=5.0)
+    before = bench.kube.view("gpu-0")
+    assert STEP.check(bench.see()) is None
+    with pytest.raises(Blocked):
+        STEP.act(bench.see())
+    assert bench.kube.view("gpu-0") == before
+
+
+def test_another_machine_under_the_name_is_never_fenced(bench: Bench) -> None:
+    bench.kube.add_node("gpu-0")
+    for attempt in (STEP.check, STEP.act):
+        with pytest.raises(GiveUp):
+            attempt(bench.see())
+    assert bench.kube.ours("gpu-0") == []
+
+
+def test_a_node_that_is_gone_is_for_a_person(bench: Bench) -> None:
+    bench.kube.remove_node("gpu-0")
+    with pytest.raises(GiveUp, match="gpu-0"):
+        STEP.check(bench.see())
+
+
+def test_the_intent_names_the_node(bench: Bench) -> None:
+    assert "gpu-0" in STEP.intention(bench.incident, None)
