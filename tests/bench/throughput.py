@@ -37,6 +37,7 @@ NODES = 1000
 OPEN = 500
 BATCH = 500
 RECORDED, ACTED = 43, 79
+DECIDED_FLOOR = f"floor: commits of {BATCH} decided"
 UNLIMITED = Budgets(enabled=False)
 POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
 _WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
@@ -62,7 +63,7 @@ def _intake(load: tuple[int, int], rounds: int, seconds: float, folder: Path, te
         _submitted(f"sqlite:///{path}/profile.db", load, seconds / 2, profile)
         batch = round(median(batches))
         floor = _raw_rates(path, batch, rounds)
-    name = f"raw commits of {batch}"
+    name = f"floor: commits of {batch}"
     limit = f"{batch} rows a commit (median); {top_costs(profile)}"
     return [
         Figure(what, "signals/s", tuple(rates), name, limited_by=limit),
@@ -112,7 +113,7 @@ def decision(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
         figures += [
             _idle(f"idle turn, {OPEN} open", UNLIMITED, path, rounds),
             _idle(f"idle turn, most of {OPEN} held", Budgets(), path, rounds),
-            Figure(f"raw commits of {BATCH}", "signals/s", _raw_rates(path, BATCH, rounds)),
+            Figure(DECIDED_FLOOR, "signals/s", _raw_rates(path, BATCH, rounds)),
         ]
     return figures
 
@@ -143,7 +144,7 @@ def _decided(what: str, opened: int, code: int, rounds: int, path: Path) -> Figu
     profile = cProfile.Profile()
     profile.runcall(world.rate, code)
     world.close()
-    return Figure(what, "signals/s", tuple(rates), f"raw commits of {BATCH}", limited_by=top_costs(profile))
+    return Figure(what, "signals/s", tuple(rates), DECIDED_FLOOR, limited_by=top_costs(profile))
 
 
 def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
