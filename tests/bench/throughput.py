@@ -36,6 +36,7 @@ SENDERS = ((8, 1), (64, 1), (8, 20))
 NODES = 1000
 OPEN = 500
 BATCH = 500
+PROFILED = 5
 RECORDED, ACTED = 43, 79
 DECIDED_FLOOR = f"floor: commits of {BATCH} decided"
 UNLIMITED = Budgets(enabled=False)
@@ -142,7 +143,8 @@ def _decided(what: str, opened: int, code: int, rounds: int, path: Path) -> Figu
     world = World(path / f"{opened}-{code}.db", opened)
     rates = [world.rate(code) for _ in range(rounds)]
     profile = cProfile.Profile()
-    profile.runcall(world.rate, code)
+    for _ in range(PROFILED):
+        profile.runcall(world.rate, code)
     world.close()
     return Figure(what, "signals/s", tuple(rates), DECIDED_FLOOR, limited_by=top_costs(profile))
 
@@ -152,7 +154,8 @@ def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
     world = World(path / f"idle-{budgets.enabled}.db", OPEN, budgets)
     spent = [world.idle_turn() for _ in range(10 * rounds)]
     profile = cProfile.Profile()
-    profile.runcall(world.idle_turn)
+    for _ in range(PROFILED):
+        profile.runcall(world.idle_turn)
     world.close()
     return Figure(what, "ms", milliseconds(spent), limited_by=top_costs(profile))
 
