@@ -6,7 +6,7 @@ import json
 
 from deploy.lab.control import Part
 from deploy.lab.layout import Layout
-from deploy.lab.spec import API_PORT, CLUSTER_CIDR, CONTROL_PLANE, SERVICE_CIDR
+from deploy.lab.spec import API_PORT, CLUSTER_CIDR, CONTROL_PLANE, NODES, SERVICE_CIDR
 
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -19,7 +19,8 @@ _AUDIT_POLICY = {
 def write_files(layout: Layout) -> None:
     """The files the parts read, in the lab's own folder."""
     (layout.root / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
-    (layout.root / "proxy-lab.json").write_text(proxy_config(layout, "lab", CONTROL_PLANE))
+    # Under the name of a node that exists: kube-proxy waits half a minute for any other.
+    (layout.root / "proxy-lab.json").write_text(proxy_config(layout, NODES[0].name, CONTROL_PLANE))
 
 
 def _part(layout: Layout, name: str, *arguments: str) -> Part:

@@ -110,6 +110,8 @@ class Node:
     def _plug(self) -> None:
         """A fresh network namespace each time: what the last boot left in it is gone."""
         entry = Entry(self._lab)
+        # The cable first: a namespace that is deleted gives its interfaces back some time later.
+        entry.run(["ip", "link", "delete", self.spec.cable], check=False)
         entry.run(["ip", "netns", "delete", self.spec.name], check=False)
         entry.run(["ip", "-batch", "-"], stdin=network.plug_commands(self.spec))
         entry.run(["ip", "-n", self.spec.name, "-batch", "-"], stdin=network.node_commands(self.spec))

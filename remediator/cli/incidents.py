@@ -9,6 +9,7 @@ import sqlalchemy as sa
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from remediator.audit import chain
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
@@ -34,7 +35,7 @@ def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int 
     for incident in found:
         opened = rfc3339(incident.opened_at)
         table.add_row(incident.id, incident.node, incident.state, incident.cause, opened)
-    Console().print(table if found else "no incidents")
+    _console().print(table if found else "no incidents")
 
 
 @app.command()
@@ -45,17 +46,22 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
     if as_json:
         typer.echo(json.dumps(story))
         return
-    console = Console()
+    console = _console()
     head = story["incident"]
-    console.print(f"[bold]{head['id']}[/bold]  {head['node']}  {head['state']}")
-    console.print(head["sentence"], highlight=False)
+    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {head['state']}"))
+    console.print(head["sentence"])
     table = Table("after", "what", "step", "why", box=None)
     for line in story["timeline"]:
         table.add_row(f"{line['after']:.2f} s", line["what"], line["step"], line["why"])
     console.print(table)
     for title, phases in story["downtime"].items():
         parts = ", ".join(f"{phase['name']} {phase['seconds']:.1f} s" for phase in phases)
-        console.print(f"{title}: {parts}", highlight=False)
+        console.print(f"{title}: {parts}")
+
+
+def _console() -> Console:
+    """Sentences quote what others wrote, a Slurm reason with brackets for one: no markup in them."""
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ PREFIX = "remediator_"
 MOST_VALUES = 40
 SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
-ACTIONS = ("record", "restart-job", "reset", "reboot", "drain-only", "replace", "hold")
+PLANS = ("replace", "drain-only")
 STEPS = (
     "admit",
     "drain-slurm",
@@ -38,10 +38,6 @@ STEPS = (
     "close",
 )
 OUTCOMES = ("done", "wait", "retry", "ambiguous", "hold")
-REQUEUES = ("requeued", "attached", "refused", "failed")
-CLIENTS = ("kubernetes", "slurm")
-VERBS = ("get", "list", "watch", "create", "patch", "delete")
-ANSWERS = ("ok", "error")
 STEP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 180, 300, 900, 1800)
 ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -91,7 +87,7 @@ class Metrics:
             result=RESULTS,
         )
         self._incidents = Gauge(PREFIX + "incidents_open", "Incidents not closed yet.", registry=own)
-        self._decisions = _counter(own, "decisions_total", "Decisions taken.", action=ACTIONS)
+        self._decisions = _counter(own, "decisions_total", "Incidents opened, by plan.", plan=PLANS)
         self._steps = _counter(own, "steps_total", "Attempts of steps.", step=STEPS, outcome=OUTCOMES)
         self._step_seconds = _Bounded(
             Histogram(
@@ -103,7 +99,7 @@ class Metrics:
             ),
             STEPS,
         )
-        self._requeues = _counter(own, "jobs_requeued_total", "Job runs released.", outcome=REQUEUES)
+        self._requeues = Counter(PREFIX + "jobs_requeued_total", "Job runs released.", registry=own)
         self._records = Counter(PREFIX + "audit_records_total", "Audit records written.", registry=own)
         self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
         self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
@@ -114,14 +110,6 @@ class Metrics:
             registry=own,
         )
         self._agents = Gauge(PREFIX + "agents_heard", "Agents heard within 30 s.", registry=own)
-        self._requests = _counter(
-            own,
-            "api_requests_total",
-            "Requests to other servers.",
-            client=CLIENTS,
-            verb=VERBS,
-            outcome=ANSWERS,
-        )
         self._batch = Histogram(
             PREFIX + "intake_batch_size", "Signals per commit.", buckets=ROW_BUCKETS, registry=own
         )
@@ -137,9 +125,9 @@ class Metrics:
         """Set the number of open incidents."""
         self._incidents.set(count)
 
-    def decided(self, action: str) -> None:
-        """Count one decision."""
-        self._decisions.at(action).inc()
+    def decided(self, plan: str) -> None:
+        """Count one decision that opened an incident."""
+        self._decisions.at(plan).inc()
 
     def step_attempted(self, step: str, outcome: str) -> None:
         """Count one attempt of a step by its outcome."""
@@ -149,9 +137,9 @@ class Metrics:
         """Record the time from a step's first intent to its end."""
         self._step_seconds.at(step).observe(seconds)
 
-    def requeued(self, outcome: str) -> None:
+    def requeued(self) -> None:
         """Count one job run released."""
-        self._requeues.at(outcome).inc()
+        self._requeues.inc()
 
     def audited(self, count: int = 1) -> None:
         """Count audit records written."""
@@ -169,10 +157,6 @@ class Metrics:
     def agents_heard(self, count: Callable[[], int]) -> None:
         """Show how many agents were heard of late; `count` is asked at each scrape."""
         self._agents.set_function(count)
-
-    def api_request(self, client: str, verb: str, outcome: str) -> None:
-        """Count one request to another server."""
-        self._requests.at(client, verb, outcome).inc()
 
     def intake_committed(self, rows: int, seconds: float) -> None:
         """Record one commit of the intake: its rows and how long it took."""

@@ -64,6 +64,9 @@ def run(settings: Settings) -> None:
     """Run until SIGTERM, or until leadership is lost: then exit with status 70, a restart is the cure."""
     logs.configure(settings.log.level)
     threading.excepthook = unforeseen
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # The first process of a container has no default handler: it would sit out its whole grace.
+        signal.signal(number, lambda *_: os._exit(0))
     controller = Controller(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: controller.loop.stop())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from remediator.clock import Clock
 from remediator.errors import Retry
+from remediator.model.plan import Done
 from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
 from remediator.run.core import Core, Turn
@@ -74,8 +75,20 @@ class CoreLoop:
             write = log.warning if entry.action in LOUD else log.info
             what = entry.outcome or entry.action
             write(what, incident=entry.incident, step=entry.step, subject=entry.subject, why=entry.why)
+            if entry.action == "decision":
+                self._metrics.decided(str(entry.detail.get("plan")))
         for answer in answers:
-            if answer.outcome is not None:
-                self._metrics.step_attempted(answer.call.row.name, NAMES[type(answer.outcome)])
+            self._count(answer)
         self._metrics.incidents_open(turn.open_incidents)
         self._metrics.audited(len(turn.entries))
+
+    def _count(self, answer: Answer) -> None:
+        row, outcome = answer.call.row, answer.outcome
+        if outcome is None:
+            return
+        self._metrics.step_attempted(row.name, NAMES[type(outcome)])
+        if isinstance(outcome, Done):
+            now = self._clock.now()
+            self._metrics.step_ended(row.name, now - (row.started_at or now))
+            if row.name == "release-jobs" and row.acted_at is not None:
+                self._metrics.requeued()

@@ -185,7 +185,8 @@ class Triage:
             opened_at=now,
         )
         incidents.insert(connection, incident)
-        detail = {"rule": decision.rule, "policy": decision.policy, "evidence": signal.dedupe}
+        detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
+        detail["evidence"] = signal.dedupe
         self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
         if decision.action == "act":
             self._engine.start(connection, incident, now)

@@ -90,11 +90,11 @@ class Intake:
         rows = [signal for ticket in batch for signal in ticket.signals]
         began = self._clock.steady()
         error = self._store_all(rows)
+        if error is None:  # before the senders: the core shall not wait for their answers to be written
+            self._committed(len(rows), self._clock.steady() - began)
         for ticket in batch:
             ticket.error = error
             ticket.done.set()
-        if error is None:
-            self._committed(len(rows), self._clock.steady() - began)
 
     def _store_all(self, rows: list[Signal]) -> RemediatorError | None:
         try:

@@ -13,6 +13,10 @@ from remediator.store.schema import signal
 
 _NAMES = tuple(Signal.model_fields)
 _COLUMNS = [signal.c[name] for name in _NAMES]
+_INSERT_NEW = {
+    "sqlite": sqlite.insert(signal).on_conflict_do_nothing(index_elements=["dedupe"]),
+    "postgresql": postgresql.insert(signal).on_conflict_do_nothing(index_elements=["dedupe"]),
+}
 _UNHANDLED = (
     sa.select(signal.c.id, *_COLUMNS)
     .where(signal.c.handled_at.is_(None), signal.c.id > sa.bindparam("after"))
@@ -36,9 +40,8 @@ def insert_new(connection: sa.Connection, signals: Sequence[Signal]) -> int:
     """Insert those not seen before (by `dedupe`); returns how many were new."""
     if not signals:
         return 0
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(signal).on_conflict_do_nothing(index_elements=["dedupe"])
-    return connection.execute(statement, [item.model_dump() for item in signals]).rowcount
+    rows = [item.model_dump() for item in signals]
+    return connection.execute(_INSERT_NEW[connection.dialect.name], rows).rowcount
 
 
 def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[int, Signal]]:

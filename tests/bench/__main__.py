@@ -98,9 +98,12 @@ def _running(lab: Lab, tell: Callable[[str], None]) -> Iterator[None]:
         lab.down()
 
 
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+app.command()(main)
+
 if __name__ == "__main__":
     try:
-        typer.run(main)
+        app()
     except (LabError, Lost) as error:
         console.print(f"bench: {error}")
         raise SystemExit(1) from None

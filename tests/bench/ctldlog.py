@@ -1,16 +1,29 @@
-"""slurmctld's log as a clock: when did it set DRAIN on a node?"""
+"""slurmctld's log as a clock: when was it asked about a node, and when did it set DRAIN?"""
 
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 POLL_S = 0.005
-_DRAIN = re.compile(rb"^\[(\S+)\] update_node: node (\S+) state set to DRAIN", re.MULTILINE)
+_LINE = re.compile(
+    rb"^\[(\S+)\] (?:update_node: node (\S+) state set to DRAIN"
+    rb"|debug2: Processing RPC: (REQUEST_NODE_INFO_SINGLE))",
+    re.MULTILINE,
+)
 _QUARTER_HOUR = 900
 _CUT_S = 0.0005
+
+
+@dataclass(frozen=True)
+class Drain:
+    """When DRAIN was set, and the last time before it that one node was asked for (seconds since 1970)."""
+
+    at: float
+    asked_at: float | None
 
 
 class CtldLog:
@@ -24,23 +37,29 @@ class CtldLog:
         """Forget what was written until now."""
         self._offset = self._path.stat().st_size
 
-    def drained_at(self, worker: str, seconds: float) -> float | None:
-        """When DRAIN was set on `worker`, in seconds since 1970; None when it was not within `seconds`."""
+    def drain_of(self, worker: str, seconds: float) -> Drain | None:
+        """The next DRAIN of `worker`; None when there was none within `seconds`."""
         deadline = time.monotonic() + seconds
+        asked_at = None
         while time.monotonic() < deadline:
             for at, name in self._new():
                 if name == worker:
-                    return at
+                    return Drain(at, asked_at)
+                asked_at = at if name is None else asked_at
             time.sleep(POLL_S)
         return None
 
-    def _new(self) -> list[tuple[float, str]]:
+    def _new(self) -> list[tuple[float, str | None]]:
+        """Time and drained node of each line of interest; a node of None for a question about one node."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return [(_seconds(match[1].decode()), match[2].decode()) for match in _DRAIN.finditer(whole)]
+        return [
+            (_seconds(match[1].decode()), match[2].decode() if match[2] else None)
+            for match in _LINE.finditer(whole)
+        ]
 
 
 def _seconds(stamp: str) -> float:

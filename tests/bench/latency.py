@@ -9,6 +9,7 @@ from collections.abc import Callable
 from deploy.lab.kmsg import xid_line
 from remediator.agent.kernel_log import parse
 from remediator.model.signal import PushedEvent
+from tests.bench.ctldlog import Drain
 from tests.bench.figures import Figure, Goal, milliseconds, percentile
 from tests.bench.phases import Moment, phases
 from tests.bench.pushing import Pushers
@@ -80,26 +81,26 @@ class Latency:
         )
 
     def _sample(self, kind: str, node: str, sampler: Callable[[str, str], float], *, cold: bool) -> None:
-        began, drained = self._drain(node, sampler)
+        began, drain = self._drain(node, sampler)
         self._site.until(f"the fence on {node}", lambda: node in self._site.cordoned_at, 30)
         if cold:
-            self._cold[kind] = 1000 * (drained - began)
+            self._cold[kind] = 1000 * (drain.at - began)
         else:
-            self._seconds[kind].append(drained - began)
-            self._seconds[FENCE].append(self._site.cordoned_at[node] - drained)
-            self._moments[kind].append(Moment(node, began, drained))
+            self._seconds[kind].append(drain.at - began)
+            self._seconds[FENCE].append(self._site.cordoned_at[node] - drain.at)
+            self._moments[kind].append(Moment(node, began, drain))
             if kind == PUSH:
                 self._seconds[ANSWER].append(self._answered - began)
         self._site.recover(node)
 
-    def _drain(self, node: str, sampler: Callable[[str, str], float]) -> tuple[float, float]:
+    def _drain(self, node: str, sampler: Callable[[str, str], float]) -> tuple[float, Drain]:
         boot = self._site.await_boot(node)
         self._site.ctld.skip()
         began = sampler(node, boot)
-        drained = self._site.ctld.drained_at(self._site.worker_on[node], PATIENCE_S)
-        if drained is None:
+        drain = self._site.ctld.drain_of(self._site.worker_on[node], PATIENCE_S)
+        if drain is None:
             raise Lost(f"no DRAIN on {node} within {PATIENCE_S:.0f} s")
-        return began, drained
+        return began, drain
 
     def _line(self, node: str, _boot: str) -> float:
         began = time.time()

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from remediator.audit import chain
-from remediator.model.incident import Incident
-from remediator.model.signal import Signal
 from remediator.store import incidents, signals
 from remediator.store.engine import open_read_only
+from tests.bench.ctldlog import Drain
 from tests.bench.figures import percentile
 
-READ, PUSH, INTAKE, DECIDE, ACT = (
+READ, PUSH, INTAKE, TURN, SLURM = (
     "agent reads the line",
     "push until parsed",
     "intake commit",
-    "deciding turn and admission",
-    "INTENT commit, GET, POST",
+    "deciding turn with its commit",
+    "GET answered, POST",
 )
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A sample as seen from outside: on which node, from when to when (seconds since 1970)."""
+    """A sample as seen from outside: on which node, from when (seconds since 1970) to which DRAIN."""
 
     node: str
     began: float
-    drained: float
+    drain: Drain
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The same from inside: the signal, the decision, and the last INTENT before the DRAIN."""
+    """The same from inside: when the agent saw the line, when its push was parsed, when it was decided."""
 
     seen: float
     received: float
     opened: float
-    handed_out: float
 
 
 def phases(store: Path, moments: Mapping[str, Sequence[Moment]]) -> dict[str, str]:
@@ -53,14 +49,14 @@ def _line(known: Mapping[str, Sequence[Marks]], moments: Sequence[Moment]) -> st
         (moment, marks)
         for moment in moments
         for marks in known.get(moment.node, ())
-        if moment.began <= marks.received and marks.opened <= moment.drained
+        if moment.began <= marks.received and marks.opened <= moment.drain.at
     ]
     stretches = {
         READ: [marks.seen - moment.began for moment, marks in found],
         PUSH: [marks.received - marks.seen for _, marks in found],
         INTAKE: [marks.opened - marks.received for _, marks in found],
-        DECIDE: [marks.handed_out - marks.opened for _, marks in found],
-        ACT: [moment.drained - marks.handed_out for moment, marks in found],
+        TURN: [(moment.drain.asked_at or moment.drain.at) - marks.opened for moment, marks in found],
+        SLURM: [moment.drain.at - (moment.drain.asked_at or moment.drain.at) for moment, _ in found],
     }
     medians = {name: 1000 * percentile(values, 50) for name, values in stretches.items() if values}
     ordered = sorted(medians.items(), key=lambda item: -item[1])
@@ -68,28 +64,14 @@ def _line(known: Mapping[str, Sequence[Marks]], moments: Sequence[Moment]) -> st
 
 
 def _marks(path: Path) -> dict[str, list[Marks]]:
-    """By node, of every incident in the store whose drain was handed out."""
+    """Of every incident in the store, by node."""
     store = open_read_only(f"sqlite:///{path}")
     found: dict[str, list[Marks]] = {}
     with store.read() as connection:
-        handed_out = _intents(chain.read(connection))
         for incident in incidents.recent(connection, limit=100_000):
             evidence = signals.of_incident(connection, incident.id)
-            if evidence and incident.id in handed_out:
-                marks = _of(incident, evidence[0], handed_out[incident.id])
+            if evidence:
+                marks = Marks(evidence[0].seen_at, evidence[0].received_at, incident.opened_at)
                 found.setdefault(incident.node, []).append(marks)
     store.close()
-    return found
-
-
-def _of(incident: Incident, signal: Signal, handed_out: float) -> Marks:
-    return Marks(signal.seen_at, signal.received_at, incident.opened_at, handed_out)
-
-
-def _intents(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """When the first DRAIN of each incident was about to be sent."""
-    found: dict[str, float] = {}
-    for record in records:
-        if (record["action"], record["step"]) == ("intent", "drain-slurm"):
-            found.setdefault(record["incident"], record["unix"])
     return found

@@ -60,6 +60,8 @@ class Site:
         self.until("the old controller to end", lambda: not self.lab.api.get(pods)["items"], 40)
         for file in self.store_file.parent.iterdir():
             file.unlink()
+        for node in self.worker_on:
+            self._give_back(node)
         self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF)
         self._kubectl("scale", "deployment/remediator", "--replicas=1")
         self._kubectl("rollout", "status", "deployment/remediator", "--timeout=60s")
@@ -84,17 +86,21 @@ class Site:
 
     def recover(self, node: str) -> None:
         """Wait for the incident to close, give the node back to Kubernetes and Slurm, and boot it anew."""
-        self.until("the incident to close", lambda: self.open_incidents() == 0, 60, every=0.05)
-        view = self.view(node)
-        incident = next((taint.value for taint in view.taints if taint.key == FENCED), None)
-        if incident is None:
-            raise Lost(f"{node} was drained but never fenced")
-        # In this order: the operator takes a cordoned node without a reason for its own to drain.
-        self.cluster.unfence(node, view.uid, incident, deadline=DEADLINE_S)
-        self.resume(self.worker_on[node])
+        self.until("the incident to close", self._all_closed, 60, every=0.05)
+        self._give_back(node)
         self.until(f"{node} to be schedulable", lambda: not self.view(node).unschedulable, 10)
         self.cordoned_at.pop(node, None)
         self.lab.inject.new_boot(node)
+
+    def _give_back(self, node: str) -> None:
+        """In this order: the operator takes a cordoned node without a reason for its own to drain."""
+        view = self.view(node)
+        for taint in view.taints:
+            if taint.key == FENCED:
+                self.cluster.unfence(node, view.uid, taint.value, deadline=DEADLINE_S)
+        record = self.slurm.node(self.worker_on[node], deadline=DEADLINE_S)
+        if record is None or record.is_drain:
+            self.resume(self.worker_on[node])
 
     def resume(self, worker: str) -> None:
         """Lift DRAIN; Lost when it does not show."""
@@ -103,13 +109,14 @@ class Site:
         if record is None or record.is_drain:
             raise Lost(f"{worker} cannot be resumed")
 
-    def open_incidents(self) -> int:
-        """As the controller's metrics say."""
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
-            found = re.search(r"^remediator_incidents_open (\S+)", answer.read().decode(), re.MULTILINE)
-        if found is None:
-            raise Lost("the controller's metrics do not count incidents")
-        return int(float(found[1]))
+    def _all_closed(self) -> bool:
+        """As the controller's metrics say; while it does not answer nothing is known."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+                page = answer.read().decode()
+        except OSError:
+            return False
+        return re.search(r"^remediator_incidents_open 0", page, re.MULTILINE) is not None
 
     # raw writes, for the floors
 
@@ -130,11 +137,11 @@ class Site:
         worker = self.worker_on[node]
         self.ctld.skip()
         self.slurm.drain(worker, "bench: floor", deadline=DEADLINE_S)
-        at = self.ctld.drained_at(worker, 10)
-        if at is None:
+        drain = self.ctld.drain_of(worker, 10)
+        if drain is None:
             raise Lost(f"a raw DRAIN of {worker} does not show in slurmctld's log")
         self.resume(worker)
-        return at
+        return drain.at
 
     # looking
 

@@ -36,7 +36,9 @@ SENDERS = ((8, 1), (64, 1), (8, 20))
 NODES = 1000
 OPEN = 500
 BATCH = 500
+PROFILED = 5
 RECORDED, ACTED = 43, 79
+DECIDED_FLOOR = f"floor: commits of {BATCH} decided"
 UNLIMITED = Budgets(enabled=False)
 POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
 _WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
@@ -62,7 +64,7 @@ def _intake(load: tuple[int, int], rounds: int, seconds: float, folder: Path, te
         _submitted(f"sqlite:///{path}/profile.db", load, seconds / 2, profile)
         batch = round(median(batches))
         floor = _raw_rates(path, batch, rounds)
-    name = f"raw commits of {batch}"
+    name = f"floor: commits of {batch}"
     limit = f"{batch} rows a commit (median); {top_costs(profile)}"
     return [
         Figure(what, "signals/s", tuple(rates), name, limited_by=limit),
@@ -112,7 +114,7 @@ def decision(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
         figures += [
             _idle(f"idle turn, {OPEN} open", UNLIMITED, path, rounds),
             _idle(f"idle turn, most of {OPEN} held", Budgets(), path, rounds),
-            Figure(f"raw commits of {BATCH}", "signals/s", _raw_rates(path, BATCH, rounds)),
+            Figure(DECIDED_FLOOR, "signals/s", _raw_rates(path, BATCH, rounds)),
         ]
     return figures
 
@@ -141,9 +143,10 @@ def _decided(what: str, opened: int, code: int, rounds: int, path: Path) -> Figu
     world = World(path / f"{opened}-{code}.db", opened)
     rates = [world.rate(code) for _ in range(rounds)]
     profile = cProfile.Profile()
-    profile.runcall(world.rate, code)
+    for _ in range(PROFILED):
+        profile.runcall(world.rate, code)
     world.close()
-    return Figure(what, "signals/s", tuple(rates), f"raw commits of {BATCH}", limited_by=top_costs(profile))
+    return Figure(what, "signals/s", tuple(rates), DECIDED_FLOOR, limited_by=top_costs(profile))
 
 
 def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
@@ -151,7 +154,8 @@ def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
     world = World(path / f"idle-{budgets.enabled}.db", OPEN, budgets)
     spent = [world.idle_turn() for _ in range(10 * rounds)]
     profile = cProfile.Profile()
-    profile.runcall(world.idle_turn)
+    for _ in range(PROFILED):
+        profile.runcall(world.idle_turn)
     world.close()
     return Figure(what, "ms", milliseconds(spent), limited_by=top_costs(profile))
 

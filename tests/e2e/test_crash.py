@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.helpers import Servers, Site, in_order
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -51,7 +51,7 @@ def test_a_killed_controller_repeats_nothing_and_finishes(site: Site, moment: st
     assert container["restartCount"] == 1
     assert container["lastState"]["terminated"]["exitCode"] == KILLED
 
-    servers.saw_one_of_each(sick, node, job.address)
+    assert servers.counts(sick, node, job.address) == ONE_OF_EACH
     assert job.is_running(1)
     assert sick not in job.workers()
     assert job.terms() == {"0": 1, "1": 1}

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.lab.api import Lab
 from deploy.lab.slinky import tokens
-from tests.e2e.helpers import Servers, Site, Training, in_order
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -165,12 +165,11 @@ def assert_not_told(site: Site, *secrets: str) -> None:
 # --- Slurm does not answer ---------------------------------------------------------------------------
 
 
-def begin(site: Site) -> tuple[Training, str, str]:
-    """A job that trains, its first worker, and that worker's node."""
-    job = site.train()
+def sick_place(site: Site, job: Training) -> tuple[str, str]:
+    """Once the job trains: its first worker, and that worker's node."""
     site.trains(job)
     worker = job.workers()[0]
-    return job, worker, site.node_of(worker)
+    return worker, site.node_of(worker)
 
 
 def drain_step(site: Site, node: str) -> dict[str, Any]:
@@ -182,7 +181,8 @@ def drain_step(site: Site, node: str) -> dict[str, Any]:
 
 
 def test_nothing_is_written_while_slurmrestd_is_down_and_all_is_done_when_it_is_back(site: Site) -> None:
-    job, worker, node = begin(site)
+    job = site.train()
+    worker, node = sick_place(site, job)
     servers = Servers(site.lab)
     site.lab.inject.kill("slurmrestd")
     try:
@@ -197,7 +197,7 @@ def test_nothing_is_written_while_slurmrestd_is_down_and_all_is_done_when_it_is_
         site.lab.inject.start("slurmrestd")
     site.moves(job)
     site.closes(node)
-    servers.saw_one_of_each(worker, node, job.address)
+    assert servers.counts(worker, node, job.address) == ONE_OF_EACH
     assert job.terms() == {"0": 1, "1": 1}
     assert site.controller.audit()["ok"]
 
@@ -214,13 +214,14 @@ def forged(_key: bytes) -> str:
 def test_a_refused_slurm_token_is_named_by_its_file_and_never_shown(
     site: Site, bad: Callable[[bytes], str]
 ) -> None:
-    job, worker, node = begin(site)
+    job = site.train()
     servers = Servers(site.lab)
     token = bad((site.lab.layout.slurm_etc / "jwt.key").read_bytes())
     secret, content = f"token-{bad.__name__}", f"--from-literal=SLURM_JWT={token}"
     site.lab.kubectl("-n", "slurm", "create", "secret", "generic", secret, content)
     try:
         mount(site, secret)
+        worker, node = sick_place(site, job)
         site.lab.inject.xid(node, 79)
         wait_for("an attempt", lambda: drain_step(site, node).get("attempts", 0) >= 1, 60, every=0.5)
         assert TOKEN_FILE in drain_step(site, node)["sentence"]
@@ -232,7 +233,7 @@ def test_a_refused_slurm_token_is_named_by_its_file_and_never_shown(
         site.lab.kubectl("-n", "slurm", "delete", "secret", secret)
     site.moves(job)
     site.closes(node)
-    servers.saw_one_of_each(worker, node, job.address)
+    assert servers.counts(worker, node, job.address) == ONE_OF_EACH
 
 
 def mount(site: Site, secret: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.helpers import Servers, Site, Training, in_order
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -54,7 +54,7 @@ def test_a_dead_gpu_moves_its_job_once_and_touches_nothing_else(site: Site) -> N
     site.lab.inject.xid(node, 79, gpu=3)
 
     wait_for("the result", (victim.folder / "result.json").exists, 120, every=0.2)
-    servers.saw_one_of_each(sick, node, victim.address)
+    assert servers.counts(sick, node, victim.address) == ONE_OF_EACH
     assert site.closes(node)["rule"] == "gpu-off-the-bus"
     assert_resumed_exactly(site, victim, sick)
     assert victim.terms() == {"0": 1, "1": 1}
@@ -94,7 +94,7 @@ def test_only_the_array_task_on_the_sick_node_is_moved(site: Site) -> None:
     site.lab.inject.xid(node, 79)
     site.moves(moved)
     site.closes(node)
-    servers.saw_one_of_each(sick, node, moved.address)
+    assert servers.counts(sick, node, moved.address) == ONE_OF_EACH
     assert moved.terms() == {"0": 1}
     assert other.is_running(0)
     assert other.events("TERM") == []

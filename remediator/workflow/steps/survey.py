@@ -45,12 +45,16 @@ class Survey(Step):
 
 
 def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:
-    """The run a job is living now, and how it may be released."""
+    """The run whose processes hold the node, and how it may be released.
+
+    While a requeued run saves, Slurm already counts the next one: the same run keeps one name.
+    """
     release = classify(job, sick)
+    next_counted = job.state == "PENDING" and job.is_completing and job.restart_count > 0
     return JobRun(
         job_id=job.job_id,
         submit_time=job.submit_time,
-        restart_count=job.restart_count,
+        restart_count=job.restart_count - next_counted,
         address=job.address,
         name=job.name,
         user=job.user,

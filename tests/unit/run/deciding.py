@@ -61,16 +61,19 @@ class Deciding:
         known = self.machines[name].model_dump() if name in self.machines else base
         self.machines[name] = Machine(**(known | changes))
 
-    def signal(self, node: str, code: int = 79, *, kind: str = "xid", boot: str | None = None) -> None:
-        """A signal of `node`'s present (or the given) boot is committed."""
+    def signal(
+        self, node: str, code: int = 79, *, kind: str = "xid", boot: str | None = None, times: int = 1
+    ) -> None:
+        """Signals of `node`'s present (or the given) boot are committed."""
         boot = boot if boot is not None else self.machines[node].boot_id
         with self.store.write() as connection:
             count = connection.execute(sa.select(sa.func.count()).select_from(schema.signal)).scalar_one()
             new = Signal(
                 source="agent", node=node, boot_id=boot, kind=kind, code=code, pci=None,
-                seen_at=self.clock.now(), received_at=self.clock.now(), dedupe=f"d{count}",
+                seen_at=self.clock.now(), received_at=self.clock.now(), dedupe="",
             )  # fmt: skip
-            signals.insert_new(connection, [new])
+            rows = [new.model_copy(update={"dedupe": f"d{count + extra}"}) for extra in range(times)]
+            signals.insert_new(connection, rows)
 
     def turn(self, answers: Sequence[Answer] = ()) -> Turn:
         """One turn now."""

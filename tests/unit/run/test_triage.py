@@ -129,16 +129,14 @@ def test_a_node_whose_boot_is_unknown_never_acts(here: Deciding, boot: str) -> N
 
 def test_signals_that_wait_stand_before_nobody(here: Deciding) -> None:
     """A rebooting node that floods the store must not delay another node's fault."""
-    for _ in range(510):
-        here.signal("gpu-0", boot="boot-after")
+    here.signal("gpu-0", boot="boot-after", times=510)
     here.signal("gpu-1")
     here.turn()
     assert [incident.node for incident in here.incidents()] == ["gpu-1"]
 
 
 def test_more_signals_than_one_turn_takes_are_taken_at_once_by_the_next(here: Deciding) -> None:
-    for _ in range(510):
-        here.signal("gpu-0", 45)
+    here.signal("gpu-0", 45, times=510)
     first = here.turn()
     assert first.wake_at <= here.clock.now()
     second = here.turn()

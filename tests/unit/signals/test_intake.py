@@ -200,6 +200,7 @@ def test_stop_commits_what_is_queued(door: Door, pool: ThreadPoolExecutor) -> No
     for future in futures:
         future.result(20.0)
     assert sorted(door.rows()) == ["a", "b", "first"]
+    assert not door.intake._thread.is_alive()
 
 
 def test_stop_ends_the_thread_when_nothing_is_queued(door: Door) -> None:

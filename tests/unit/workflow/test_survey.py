@@ -99,6 +99,20 @@ def test_a_run_carries_its_identity_and_how_it_may_be_released() -> None:
     assert (run.key, run.address, run.nodes, run.release) == ("7.100.0", "7", ("w-0", "w-1"), "requeue")
 
 
+@pytest.mark.parametrize(
+    ("job", "key"),
+    [
+        (HERE["saving"], "7.100.0"),
+        (HERE["ended but completing"], "7.100.0"),
+        (replace(JOB, restart_count=2), "7.100.2"),
+        (replace(JOB, restart_count=2, flags=frozenset({"COMPLETING"})), "7.100.2"),
+        (replace(HERE["saving"], restart_count=0), "7.100.0"),
+    ],
+)
+def test_a_run_that_saves_keeps_the_name_it_had(job: SlurmJob, key: str) -> None:
+    assert run_of(job, SICK).key == key
+
+
 def test_an_array_task_is_addressed_as_a_task() -> None:
     run = run_of(replace(JOB, job_id=12, array_job_id=9, array_task_id=3), SICK)
     assert (run.job_id, run.address) == (12, "9_3")

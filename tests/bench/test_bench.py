@@ -1,0 +1,49 @@
+"""The bench's own arithmetic: a wrong percentile or a drain of another node would be a wrong claim."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.bench.ctldlog import CtldLog
+from tests.bench.figures import Figure, percentile
+
+
+@pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 50), (99, 99), (100, 100)])
+def test_a_percentile_is_the_nearest_rank(percent: float, value: float) -> None:
+    assert percentile([float(n) for n in range(100, 0, -1)], percent) == value
+
+
+def test_the_bad_end_of_a_rate_is_its_low_end() -> None:
+    samples = tuple(float(n) for n in range(1, 201))
+    time, rate = Figure("t", "ms", samples), Figure("r", "signals/s", samples)
+    assert (time.p99, time.worst, rate.p99, rate.worst) == (198, 200, 2, 1)
+
+
+def stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def test_the_next_drain_of_the_node_counts_with_the_last_look_before_it(tmp_path: Path) -> None:
+    log = tmp_path / "slurmctld.log"
+    now = datetime.now(UTC).timestamp() // 1
+    log.write_text(f"[{stamp(now - 9)}] update_node: node w-0 state set to DRAINED\n")
+    clock = CtldLog(log)
+    with log.open("a") as file:
+        for at, text in (
+            (1.0, "debug2: Processing RPC: REQUEST_NODE_INFO_SINGLE from UID=1"),
+            (1.1, "update_node: node w-1 state set to DRAINING"),
+            (1.2, "debug2: Processing RPC: REQUEST_NODE_INFO_SINGLE from UID=1"),
+            (1.3, "update_node: node w-0 reason set to: x"),
+            (1.4, "update_node: node w-0 state set to DRAINED*"),
+            (1.5, "debug2: Processing RPC: REQUEST_NODE_INFO_SINGLE from UID=1"),
+        ):
+            file.write(f"[{stamp(now + at)}] {text}\n")
+    drain = clock.drain_of("w-0", 1.0)
+    assert drain is not None
+    assert drain.asked_at is not None
+    assert drain.at == pytest.approx(now + 1.4005, abs=1e-4)
+    assert drain.asked_at == pytest.approx(now + 1.2005, abs=1e-4)
+    assert clock.drain_of("w-0", 0.05) is None
