@@ -110,6 +110,13 @@ class Metrics:
             registry=own,
         )
         self._agents = Gauge(PREFIX + "agents_heard", "Agents heard within 30 s.", registry=own)
+        self._asked = _counter(
+            own,
+            "backfill_requests_total",
+            "Questions to sources of alerts.",
+            source=("alertmanager", "prometheus"),
+            outcome=("ok", "error"),
+        )
         self._batch = Histogram(
             PREFIX + "intake_batch_size", "Signals per commit.", buckets=ROW_BUCKETS, registry=own
         )
@@ -157,6 +164,10 @@ class Metrics:
     def agents_heard(self, count: Callable[[], int]) -> None:
         """Show how many agents were heard of late; `count` is asked at each scrape."""
         self._agents.set_function(count)
+
+    def source_asked(self, source: str, outcome: str) -> None:
+        """Count one question of the backfill: `ok` or `error`."""
+        self._asked.at(source, outcome).inc()
 
     def intake_committed(self, rows: int, seconds: float) -> None:
         """Record one commit of the intake: its rows and how long it took."""

@@ -86,10 +86,10 @@ class Backfill:
         try:
             alerts = source.firing()
         except Retry as error:
-            self._metrics.api_request(source.name, "list", "error")
+            self._metrics.source_asked(source.name, "error")
             log.warning("a source of alerts does not answer", source=source.name, problem=str(error))
             return None
-        self._metrics.api_request(source.name, "list", "ok")
+        self._metrics.source_asked(source.name, "ok")
         self._answered[source.name] = self._clock.steady()
         if len(alerts) > self._settings.alerts_cap:
             log.warning("more alerts than webhook.alerts_cap", source=source.name, alerts=len(alerts))

@@ -140,7 +140,7 @@ class River:
             signals.insert_new(connection, [signal])
 
     def turn(self) -> list[Call]:
-        """One turn of the core and all the calls it hands out; then 0.1 s pass, or up to 1 s when nobody works."""
+        """One turn of the core and all its calls; then 0.1 s pass, or up to 1 s when nobody works."""
         with suppress(RemediatorError):
             self.look()
         turn = self.core.turn(self.clock.now(), self.answers, self.view)

@@ -110,8 +110,8 @@ def test_silent_source_is_counted_and_ages_and_the_other_still_counts(silent: st
         source.alerts = None if source.name == silent else [HERE]
     assert not world.backfill.look()
     assert world.number("watch_last_event_age_seconds", resource=silent) == 70
-    count = {"client": silent, "verb": "list", "outcome": "error"}
-    assert world.number("api_requests_total", **count) == 1
+    count = {"source": silent, "outcome": "error"}
+    assert world.number("backfill_requests_total", **count) == 1
     assert len(world.taken) == 1
 
 
