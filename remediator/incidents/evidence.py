@@ -53,7 +53,7 @@ def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
 
 def before_close(signal: Signal, closed_at: float | None) -> bool:
     """Whether the episode began before the machine's last incident was closed: it is that incident's past."""
-    return closed_at is not None and signal.seen_at <= closed_at
+    return closed_at is not None and signal.seen_at < closed_at
 
 
 def judge(signal: Signal, others: Iterable[Signal], boot_id: str, tier: Tier, now: float) -> Verdict:

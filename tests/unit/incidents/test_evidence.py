@@ -131,7 +131,7 @@ def test_order_of_the_others_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("closed_at", "past"), [(None, False), (NOW - 31, False), (NOW - 30, True), (NOW, True)]
+    ("closed_at", "past"), [(None, False), (NOW - 31, False), (NOW - 30, False), (NOW, True)]
 )
 def test_episode_that_began_before_the_close_is_past(closed_at: float | None, past: bool) -> None:
     assert before_close(GAUGE, closed_at) == past
