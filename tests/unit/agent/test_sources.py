@@ -16,8 +16,8 @@ from remediator.agent.kmsg_device import KmsgSource
 from remediator.agent.main import wait
 from remediator.agent.records import Gap, Item, Record, Restarted, read_record
 from remediator.agent.sources import Source
-from remediator.agent.stream import Lines
 from remediator.agent.state import Cursor
+from remediator.agent.stream import Lines
 from tests.unit.agent.helpers import BOOT, Node
 
 
