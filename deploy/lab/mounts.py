@@ -135,18 +135,19 @@ def mount_slurm_root(layout: Layout) -> None:
 
 def enter_node_root(layout: Layout, node: NodeSpec) -> None:
     """Give a node its own /var (its disk), /run, /tmp and /sys, its names, and its faces at /var/lib/lab."""
-    trees = cgroups.hierarchies()
+    trees, kept = cgroups.hierarchies(), layout.kept()  # links are followed: before anything is hidden
     mount("-t", "sysfs", "sysfs", "/sys")
     cgroups.mount_all(trees)
-    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
-    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
     disk = layout.disk(node.name)
     imagestore.bind_layers(layout.store, disk / "var/lib/containerd")
     bind(layout.node_dir(node.name), disk / "var/lib/lab")
     bind(layout.pod_logs(node.name), disk / "var/log/pods")
     bind(disk / "cni", Path("/etc/cni/net.d"))
     bind(disk / "var", Path("/var"))
-    _unhide(Path("/"), layout.kept(), ("run", "tmp", "var"))
+    # Only now: the cache, and with it the disk, may lie in one of these folders.
+    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
+    _unhide(Path("/"), kept, ("run", "tmp", "var"))
     for name in ("lock", "home", "sysctl"):
         (Path("/run") / name).mkdir()
     _show("/etc/hosts", f"127.0.0.1 localhost\n{CONTROL_PLANE} lab\n{node.address} {node.name}\n")

@@ -44,8 +44,12 @@ class StoreView:
 
     @cached_property
     def running(self) -> int:
-        """Nodes being treated; whoever starts another one counts it here."""
+        """Nodes being treated."""
         return incidents.running_count(self._connection, "replace")
+
+    def started(self) -> None:
+        """Another node is treated from now on: what was counted is not true any more."""
+        self.__dict__.pop("running", None)
 
     def of(self, machine: Machine | None) -> Situation:
         """The situation of one machine."""
@@ -101,7 +105,7 @@ class Triage:
             decision = self._admission(connection, view, incident, machine, now)
             if decision is not None:
                 self._admit(connection, incident, machine, decision, now)
-                view.running += 1
+                view.started()
                 sentences.append(decision.sentence)
         return sentences
 
@@ -161,7 +165,7 @@ class Triage:
         with connection.begin_nested():  # the only writes that an error may have to take back
             incident = self._open(connection, signal, machine, decision, now)
         if decision.action == "act":
-            view.running += 1
+            view.started()
         return decision.sentence, incident.id
 
     def _open(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
@@ -27,6 +28,7 @@ from tests.bench.ctldlog import CtldLog
 HOME = "sys-0"
 DATA = "var/lib/remediator"
 DEADLINE_S = 5.0
+AGENTS = sum(spec.gpus > 0 for spec in NODES)
 BUDGETS_OFF = "REMEDIATOR_BUDGETS__ENABLED=false"
 _BENCH_TAINT = {"key": "remediator.dev/bench", "effect": "PreferNoSchedule"}
 
@@ -65,6 +67,8 @@ class Site:
         self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF)
         self._kubectl("scale", "deployment/remediator", "--replicas=1")
         self._kubectl("rollout", "status", "deployment/remediator", "--timeout=60s")
+        # An agent that could not reach the old controller backs off for up to 10 s.
+        self.until("every agent to be heard", lambda: self._metric("agents_heard") >= AGENTS, 60)
 
     def restore(self) -> None:
         """Budgets as they were."""
@@ -86,7 +90,7 @@ class Site:
 
     def recover(self, node: str) -> None:
         """Wait for the incident to close, give the node back to Kubernetes and Slurm, and boot it anew."""
-        self.until("the incident to close", self._all_closed, 60, every=0.05)
+        self.until("the incident to close", lambda: self._metric("incidents_open") == 0, 60, every=0.05)
         self._give_back(node)
         self.until(f"{node} to be schedulable", lambda: not self.view(node).unschedulable, 10)
         self.cordoned_at.pop(node, None)
@@ -109,14 +113,15 @@ class Site:
         if record is None or record.is_drain:
             raise Lost(f"{worker} cannot be resumed")
 
-    def _all_closed(self) -> bool:
-        """As the controller's metrics say; while it does not answer nothing is known."""
+    def _metric(self, name: str) -> float:
+        """A number of the controller; NaN, which compares with nothing, while it does not answer."""
         try:
             with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
                 page = answer.read().decode()
         except OSError:
-            return False
-        return re.search(r"^remediator_incidents_open 0", page, re.MULTILINE) is not None
+            return math.nan
+        found = re.search(rf"^remediator_{name} (\S+)", page, re.MULTILINE)
+        return float(found[1]) if found else math.nan
 
     # raw writes, for the floors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -145,3 +146,38 @@ def test_our_taint_says_which_incident_fences_the_node() -> None:
     taints = (Taint("other", "x", "NoSchedule", {}), Taint(FENCED, "i7", "NoSchedule", {}))
     assert machine(inventory(nodes=(replace(NODE, taints=taints),))).fenced_by == "i7"
     assert machine(inventory(nodes=(replace(NODE, taints=taints[:1]),))).fenced_by is None
+
+
+def test_a_change_of_the_caches_is_seen_at_once() -> None:
+    """Sums over all nodes and pods are kept: never longer than the collection they were made of."""
+    nodes: list[tuple[NodeView, ...]] = [(NODE,)]
+    pods: list[tuple[PodView, ...]] = [()]
+    here = CachedInventory(
+        lambda _name: NODE,
+        lambda: nodes[-1],
+        lambda: pods[-1],
+        {"training": Pool(node_selector=LABELS)},
+    )
+    assert (machine(here).pool_size, machine(here).slurm_nodes) == (1, ())
+    nodes.append((NODE, replace(NODE, name="gpu-1", uid="u1")))
+    assert machine(here).pool_size == 2
+    pods.append((WORKER,))
+    assert machine(here).slurm_nodes == ("w-0",)
+    pods.append(())
+    assert machine(here).slurm_nodes == ()
+
+
+def test_a_collection_that_did_not_change_is_summed_up_once() -> None:
+    class Counted(tuple[NodeView, ...]):
+        read = 0
+
+        def __iter__(self) -> Iterator[NodeView]:
+            self.read += 1
+            return super().__iter__()
+
+    nodes = Counted((NODE,))
+    known = {"training": Pool(node_selector=LABELS)}
+    here = CachedInventory(lambda _name: NODE, lambda: nodes, lambda: (), known)
+    for _ in range(3):
+        machine(here)
+    assert nodes.read == 1

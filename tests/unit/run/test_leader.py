@@ -137,6 +137,12 @@ def test_a_lease_that_ran_out_is_lost(holder: Holder) -> None:
     assert len(holder.lost) == 1
 
 
+def test_without_a_lease_there_is_nothing_to_renew(holder: Holder) -> None:
+    holder.leader.run()
+    assert len(holder.lost) == 1
+    assert holder.store.writes == 0
+
+
 def test_refused_renewals_are_survived_until_the_lease_ends(holder: Holder) -> None:
     holder.leader.acquire("me", sole=False)
     kept = holder.leader.current()

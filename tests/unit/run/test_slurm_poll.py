@@ -108,9 +108,32 @@ def test_a_look_knows_when_it_was_made(world: World) -> None:
     assert world.poll.view().nodes["w-0"].read_at == world.clock.now()
 
 
-def test_new_nodes_are_looked_at_without_waiting_for_the_idle_pause(world: World) -> None:
-    looked = threading.Event()
-    pinged = threading.Event()
+class Pauses(threading.Event):
+    """Never waits; writes down how long it was asked to, and ends the loop after three."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.asked: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.append(timeout)
+        if len(self.asked) == 2:
+            self.world.poll.watch(BOTH)
+        if len(self.asked) == 4:
+            self.world.poll.stop()
+        return self.is_set()
+
+
+def test_it_looks_often_only_while_nodes_are_under_treatment(world: World) -> None:
+    pauses = Pauses(world)
+    world.poll._wake = pauses
+    world.poll.run()
+    assert pauses.asked == [30.0, 30.0, 0.01, 0.01]
+
+
+def test_new_nodes_and_a_stop_do_not_wait_for_the_idle_pause(world: World) -> None:
+    looked, pinged = threading.Event(), threading.Event()
 
     def before(op: str, _target: str) -> None:
         (looked if op == "node" else pinged).set()
@@ -121,6 +144,9 @@ def test_new_nodes_are_looked_at_without_waiting_for_the_idle_pause(world: World
     assert pinged.wait(20.0)
     world.poll.watch(BOTH)
     assert looked.wait(20.0)  # the idle pause is 30 s
+    world.poll.watch(frozenset())
+    pinged.clear()
+    assert pinged.wait(20.0)
     world.poll.stop()
     thread.join(20.0)
     assert not thread.is_alive()

@@ -103,7 +103,7 @@ def test_a_mismatched_boot_waits_and_then_is_recorded(here: Deciding) -> None:
     here.clock.advance(BOOT_LAG_S - 0.1)
     assert here.turn().sentences == ()
     assert here.verdicts() == [(None, None)]
-    here.clock.advance(0.2)
+    here.clock.advance(0.1)
     (sentence,) = here.turn().sentences
     assert "older boot" in sentence
     assert here.incidents() == []

@@ -170,19 +170,23 @@ def test_slow_steps_never_stand_before_a_drain(crew: Crew) -> None:
     gate.set()
 
 
-def test_stop_waits_for_the_call_under_way(crew: Crew) -> None:
-    gate, inside = threading.Event(), threading.Event()
+@pytest.mark.parametrize(("step", "threads"), [("drain-slurm", URGENT_WORKERS), ("survey", OTHER_WORKERS)])
+def test_stop_waits_for_the_calls_under_way_and_starts_no_other(crew: Crew, step: str, threads: int) -> None:
+    gate, inside = threading.Event(), threading.Semaphore(0)
 
     def hook(_op: str, _target: str) -> None:
-        inside.set()
+        inside.release()
         assert gate.wait(30.0)
 
     crew.slurm.before = hook
-    crew.workers.submit(call("survey"))
-    assert inside.wait(30.0)
+    for _ in range(threads + 5):
+        crew.workers.submit(call(step))
+    for _ in range(threads):
+        assert inside.acquire(timeout=30.0)
     stopping = threading.Thread(target=crew.workers.stop)
     stopping.start()
-    assert crew.answers == []
+    stopping.join(0.2)
+    assert stopping.is_alive()
     gate.set()
     stopping.join(30.0)
-    assert [answer.call.row.name for answer in crew.answers] == ["survey"]
+    assert [answer.call.row.name for answer in crew.answers] == [step] * threads
