@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from remediator.incidents.evidence import of_this_boot
 from remediator.model.signal import Signal
 
 BOOT_LAG_S = 120.0
@@ -16,6 +17,6 @@ def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:
     A node whose boot is unknown has no present one. The kubelet reports a new boot some seconds after the
     agent does: a fresh mismatch is not settled yet.
     """
-    if node_boot_id and signal.boot_id == node_boot_id:
+    if of_this_boot(signal, node_boot_id, now):
         return "present"
     return "unsettled" if now - signal.received_at < BOOT_LAG_S else "older"

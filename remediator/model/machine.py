@@ -6,7 +6,7 @@ from typing import Literal
 
 from remediator.model.base import Ours
 
-Stage = Literal["observe", "drain-only", "full"]
+Stage = Literal["observe", "drain-only", "move-jobs", "full"]
 
 
 class Machine(Ours):

@@ -26,7 +26,7 @@ PREFIX = "remediator_"
 MOST_VALUES = 40
 SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
-PLANS = ("replace", "drain-only")
+PLANS = ("replace", "move-jobs", "drain-only")
 STEPS = (
     "admit",
     "drain-slurm",

@@ -9,7 +9,11 @@ from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
 
-WORDS = {"replace": "drain, fence and move its jobs", "drain-only": "drain and fence; its jobs stay"}
+WORDS = {
+    "replace": "drain, fence, move its jobs and replace it",
+    "move-jobs": "drain, fence and move its jobs",
+    "drain-only": "drain and fence; its jobs stay",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
-    plan = "drain-only" if node.stage == "drain-only" else rule.plan
+    plan = node.stage if node.stage in {"drain-only", "move-jobs"} else rule.plan
     decision = Decision(
         action="act",
         plan=plan,

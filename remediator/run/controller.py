@@ -28,6 +28,7 @@ from remediator.observe import logs
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
+from remediator.run.backfill import Backfill, sources_of
 from remediator.run.caches import Caches
 from remediator.run.core import Core
 from remediator.run.failpoint import from_environment
@@ -43,6 +44,7 @@ from remediator.run.workers import Workers
 from remediator.settings import Settings
 from remediator.signals.intake import Intake
 from remediator.store.engine import open_store
+from remediator.web.alerts import Alerts
 from remediator.web.app import create_app
 from remediator.web.auth import AgentAuth
 from remediator.web.pushes import Pushes
@@ -104,6 +106,9 @@ class Controller:
         self.loop = self._loop()
         self.outbox = Outbox(self.store, self._channels(), self.clock)
         self.intake = Intake(self.store, self._committed, self.clock)
+        self.backfill = Backfill(
+            sources_of(settings), settings.webhook, self.intake.submit, self.metrics, self.clock
+        )
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
 
@@ -118,12 +123,14 @@ class Controller:
         self._thread("mirror", self.mirror.run)
         self._thread("slurm-poll", self.poll.run)
         self._thread("outbox", self.outbox.run)
+        self._thread("backfill", self.backfill.run)
         port = self.server.start()
         log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
 
     def stop(self) -> None:
         """Take nothing more in, finish what is under way, let go of the store."""
         self.server.stop()
+        self.backfill.stop()
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()
@@ -183,7 +190,15 @@ class Controller:
             clock=self.clock,
             body_cap=http.body_cap_bytes,
         )
-        return create_app(health=self.health, metrics=self.metrics, doors=[pushes.router()])
+        alerts = Alerts(
+            settings=self.settings.webhook,
+            submit=self.intake.submit,
+            incomplete=self.backfill.ask,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+        doors = [pushes.router(), alerts.router()]
+        return create_app(health=self.health, metrics=self.metrics, doors=doors)
 
     def _channels(self) -> list[Channel]:
         file = self.settings.notify.file

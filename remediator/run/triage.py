@@ -8,6 +8,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of
+from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import Incident
@@ -32,6 +33,7 @@ class Inventory(Protocol):
         """The node of exactly this name, or None."""
 
 
+TREATING = ("move-jobs", "replace")
 Judged = tuple[str, str | None]
 
 
@@ -45,7 +47,7 @@ class StoreView:
     @cached_property
     def running(self) -> int:
         """Nodes being treated."""
-        return incidents.running_count(self._connection, "replace")
+        return incidents.running_count(self._connection, TREATING)
 
     def started(self) -> None:
         """Another node is treated from now on: what was counted is not true any more."""
@@ -162,11 +164,28 @@ class Triage:
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
             return decision.sentence, None
+        evidence = self._evidence(connection, signal, machine, decision, now)
+        if evidence is None:
+            return None
+        if not evidence.enough:
+            return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
         with connection.begin_nested():  # the only writes that an error may have to take back
             incident = self._open(connection, signal, machine, decision, now)
         if decision.action == "act":
             view.started()
         return decision.sentence, incident.id
+
+    def _evidence(
+        self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
+    ) -> Verdict | None:
+        """Whether a signal may act; None while a second witness may still come."""
+        closed = incidents.last_closed(connection, machine.key)
+        if closed is not None and closed.rule == decision.rule and before_close(signal, closed.closed_at):
+            return Verdict(False, f"began before incident {closed.id} was closed: recorded")
+        within = AGREE_S[decision.tier]
+        others = signals.of_node(connection, signal.node, signal.seen_at - within)
+        verdict = judge(signal, others, machine.boot_id, decision.tier, now)
+        return verdict if verdict.enough or now - signal.received_at >= within else None
 
     def _open(
         self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float

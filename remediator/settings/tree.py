@@ -21,7 +21,7 @@ from remediator.settings.checks import (
     SqliteUrl,
 )
 
-Stage = Literal["observe", "drain-only", "full"]
+Stage = Literal["observe", "drain-only", "move-jobs", "full"]
 
 
 class Section(Ours):
@@ -166,7 +166,7 @@ class Pool(Section):
     """Labels a node must carry, all of them, to be in this pool; a node in no pool is never written."""
 
     stage: Stage = "full"
-    """How far to go: observe (decide and record), drain-only (drain and fence), full (every step)."""
+    """How far to go: observe, drain-only, move-jobs (drain, fence, requeue), full (and replace the node)."""
 
 
 class Share(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ _STARTED = sa.exists().where(step.c.incident == incident.c.id)
 _RUNNING = (
     sa.select(sa.func.count())
     .select_from(incident)
-    .where(OPEN, incident.c.plan == sa.bindparam("plan"), _STARTED)
+    .where(OPEN, incident.c.plan.in_(sa.bindparam("plans", expanding=True)), _STARTED)
 )
 _OPEN_COUNT = sa.select(sa.func.count()).select_from(incident).where(OPEN)
 _AT_THE_DOOR = (
@@ -62,9 +63,9 @@ def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     return _incident(row) if row else None
 
 
-def running_count(connection: sa.Connection, plan: str) -> int:
-    """How many incidents are carrying out `plan` now: what concurrent budgets are computed from."""
-    return int(connection.execute(_RUNNING, {"plan": plan}).scalar_one())
+def running_count(connection: sa.Connection, plans: Sequence[str]) -> int:
+    """How many incidents are carrying out one of `plans` now: what concurrent budgets are computed from."""
+    return int(connection.execute(_RUNNING, {"plans": list(plans)}).scalar_one())
 
 
 def open_count(connection: sa.Connection) -> int:

@@ -43,6 +43,7 @@ signal = sa.Table(
 )
 sa.Index("signal_unhandled", signal.c.id, sqlite_where=signal.c.handled_at.is_(None),
          postgresql_where=signal.c.handled_at.is_(None))  # fmt: skip
+sa.Index("signal_by_node", signal.c.node, signal.c.seen_at)
 _evidence = signal.c.incident.is_not(None)
 sa.Index("signal_of_incident", signal.c.incident, sqlite_where=_evidence, postgresql_where=_evidence)
 

@@ -24,6 +24,12 @@ _UNHANDLED = (
     .limit(sa.bindparam("limit"))
 )
 _SETTLE = sa.update(signal).where(signal.c.id == sa.bindparam("row"))
+_OF_NODE = (
+    sa.select(*_COLUMNS)
+    .where(signal.c.node == sa.bindparam("node"), signal.c.seen_at >= sa.bindparam("since"))
+    .order_by(signal.c.seen_at)
+    .limit(200)
+)
 _OF_INCIDENT = sa.select(*_COLUMNS).where(signal.c.incident == sa.bindparam("incident")).order_by(signal.c.id)
 
 
@@ -48,6 +54,11 @@ def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[i
     """The oldest signals nobody has judged yet, with their row ids, of those behind row `after`."""
     rows = connection.execute(_UNHANDLED, {"after": after, "limit": limit})
     return [(row[0], _signal(row[1:])) for row in rows]
+
+
+def of_node(connection: sa.Connection, node: str, since: float) -> list[Signal]:
+    """What was seen on a node from `since` on (by `seen_at`), judged or not, oldest first."""
+    return [_signal(row) for row in connection.execute(_OF_NODE, {"node": node, "since": since})]
 
 
 def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) -> None:

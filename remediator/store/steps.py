@@ -28,7 +28,10 @@ _UPDATE = sa.update(step).where(
 # Not as a mere join: SQLite would walk through the steps of all incidents there ever were.
 _OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
 # A worker that moves to another node comes up there IDLE: from the eviction on no DRAIN is expected.
-_EVICTING = sa.select(step.c.incident).where(step.c.name == "evict-pods", step.c.acted_at.is_not(None))
+_other = step.alias("other")
+_EVICTING = sa.exists().where(
+    _other.c.incident == step.c.incident, _other.c.name == "evict-pods", _other.c.acted_at.is_not(None)
+)
 _DRAINED = (
     sa.select(step.c.incident, step.c.ended_at, incident.c.slurm_nodes)
     .join(incident, incident.c.id == step.c.incident)
@@ -36,7 +39,7 @@ _DRAINED = (
         step.c.incident.in_(_OPEN_IDS),
         step.c.name == "drain-slurm",
         step.c.state == "done",
-        ~step.c.incident.in_(_EVICTING),
+        ~_EVICTING,
     )
 )
 

@@ -16,16 +16,18 @@ class Planned:
     track: Track
 
 
+_DRAIN = (Planned("admit", "main"), Planned("drain-slurm", "main"), Planned("fence-node", "main"))
+_MOVE = (
+    Planned("release-jobs", "job"),
+    Planned("start-jobs", "job"),
+    Planned("prove-resume", "job"),
+)
 PLANS: dict[str, tuple[Planned, ...]] = {
     "replace": (
-        Planned("admit", "main"),
-        Planned("drain-slurm", "main"),
-        Planned("fence-node", "main"),
+        *_DRAIN,
         Planned("survey", "main"),
         Planned("hold-place", "job"),
-        Planned("release-jobs", "job"),
-        Planned("start-jobs", "job"),
-        Planned("prove-resume", "job"),
+        *_MOVE,
         Planned("free-place", "job"),
         Planned("claim-spare", "node"),
         Planned("await-empty", "node"),
@@ -36,12 +38,8 @@ PLANS: dict[str, tuple[Planned, ...]] = {
         Planned("rejoin-slurm", "node"),
         Planned("close", "main"),
     ),
-    "drain-only": (
-        Planned("admit", "main"),
-        Planned("drain-slurm", "main"),
-        Planned("fence-node", "main"),
-        Planned("close", "main"),
-    ),
+    "move-jobs": (*_DRAIN, Planned("survey", "main"), *_MOVE, Planned("close", "main")),
+    "drain-only": (*_DRAIN, Planned("close", "main")),
 }
 ATTACHED = ("prove-resume",)
 

@@ -153,7 +153,7 @@ def test_every_step_starts_when_all_before_it_is_done_and_not_later(
 def test_a_job_that_is_stuck_keeps_no_other_waiting_but_keeps_the_incident_open(
     stuck: str, which: int
 ) -> None:
-    play = Play("replace", RUNS)
+    play = Play("move-jobs", RUNS)
     for _ in range(30):
         play.turn({place: stuck if place[2] == RUNS[which].key else "done" for place in play.flying})
     back = {subject for name, subject in play.done() if name == "prove-resume"}
@@ -179,7 +179,7 @@ def test_every_plan_consists_of_known_steps_and_drains_before_it_fences_and_move
 
 def test_two_answers_of_one_turn_leave_the_incident_as_its_steps_are() -> None:
     """One job comes off its hold in the very turn in which another one is held."""
-    play = Play("replace", RUNS[:2])
+    play = Play("move-jobs", RUNS[:2])
     while not all(call.row.name == "release-jobs" for call in play.flying.values()):
         play.turn(dict.fromkeys(play.flying, "done"))
     first, second = sorted(play.flying)
@@ -192,7 +192,7 @@ def test_two_answers_of_one_turn_leave_the_incident_as_its_steps_are() -> None:
 
 
 def test_a_hold_is_recorded_once_however_many_answers_come_while_it_lasts() -> None:
-    play = Play("replace", RUNS)
+    play = Play("move-jobs", RUNS)
     while not all(call.row.name == "release-jobs" for call in play.flying.values()):
         play.turn(dict.fromkeys(play.flying, "done"))
     held = sorted(play.flying)[0]

@@ -54,7 +54,7 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "an unknown stage": (
         GOOD + "    stage: ful\n",
-        ["s.yaml:7: pools.gpu.stage: should be 'observe', 'drain-only' or 'full', found 'ful'"],
+        ["s.yaml:7: pools.gpu.stage: should be 'observe', 'drain-only', 'move-jobs' or 'full', found 'ful'"],
     ),
     "a pool name that is no name": (
         GOOD.replace("  gpu:", "  G pu:"),

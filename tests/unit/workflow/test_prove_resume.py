@@ -70,6 +70,7 @@ def test_why_it_waits_is_said(bench: Bench) -> None:
 
 
 def test_a_job_back_on_the_drained_machine_is_for_a_person(bench: Bench) -> None:
+    bench.drain("w-0")
     bench.slurm.listed = [replace(NEXT, nodes=("w-1", "w-0"))]
     with pytest.raises(Blocked, match="drained machine again"):
         STEP.check(bench.see())
