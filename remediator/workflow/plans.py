@@ -69,6 +69,7 @@ def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float
         subject=subject,
         track=planned.track,
         ordinal=ordinal,
-        state="pending",
+        # The node's track has time: it looks before it commits to an act. Drain, fence and release do not.
+        state="waiting" if planned.track == "node" else "pending",
         due_at=now,
     )

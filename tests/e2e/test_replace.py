@@ -1,0 +1,133 @@
+"""A pool at stage `full`: the sick node leaves, a spare comes in, and the job's place is kept meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.lab.api import Lab
+from deploy.lab.spec import WORKERS
+from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
+from remediator.kube.spare import ADMITTED, CLAIM, DETACHED, RETIRED, SpareKeys
+from tests.e2e.helpers import Json, Servers, Site, in_order
+from tests.servers.slurm import wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+KEYS = SpareKeys()
+STAGE = "REMEDIATOR_POOLS__TRAINING__STAGE"
+VETO = "remediator.dev/no-replace"
+OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    with in_order(lab) as found:
+        found.controller.change("set", "env", "deployment/remediator", f"{STAGE}=full")
+        yield found
+        found.controller.change("set", "env", "deployment/remediator", f"{STAGE}-")
+        give_back(found)
+
+
+def nodes(site: Site) -> dict[str, Json]:
+    return {node["metadata"]["name"]: node for node in site.lab.api.get("/api/v1/nodes")["items"]}
+
+
+def taints(node: Json) -> set[str]:
+    return {taint["key"] for taint in node["spec"].get("taints", [])}
+
+
+def spares(site: Site) -> list[str]:
+    return [name for name, node in nodes(site).items() if KEYS.spare in taints(node)]
+
+
+def give_back(site: Site) -> None:
+    """A repaired node comes back as the pool's spare, as a person would do it."""
+    for name, node in nodes(site).items():
+        if RETIRED in taints(node):
+            spare = {"key": KEYS.spare, "value": KEYS.value, "effect": "NoSchedule"}
+            patch = {
+                "metadata": {"annotations": dict.fromkeys(OURS), "labels": {KEYS.spare: KEYS.value}},
+                "spec": {"unschedulable": None, "taints": [spare]},
+            }
+            site.lab.kubectl("patch", "node", name, "--type=merge", "-p", json.dumps(patch))
+
+
+def test_a_spare_comes_in_and_the_victim_starts_before_an_older_competitor(site: Site) -> None:
+    servers = Servers(site.lab)
+    (spare,) = spares(site)
+    rival = site.train("--begin=now+3600")  # older than the victim's restart, released below
+    victim = site.train()
+    other = site.train()
+    site.trains(victim, other)
+    site.lab.slurm("scontrol", "update", f"jobid={rival.address}", "starttime=now")
+    sick = victim.workers()[0]
+    node = site.node_of(sick)
+    site.lab.inject.xid(node, 79)
+
+    site.moves(victim)
+    assert site.closes(node, 120)["plan"] == "replace"
+    assert rival.record()["job_state"] == ["PENDING"]
+    assert other.is_running(0)
+    assert servers.requeues(victim.address) == 1
+    assert servers.drains(sick) == 1
+    assert site.node_of(sick) == spare
+    found = nodes(site)
+    assert {FENCED, RETIRED} <= taints(found[node])
+    assert KEYS.worker not in taints(found[node])
+    assert found[node]["spec"]["unschedulable"]
+    assert taints(found[spare]) == {KEYS.worker}
+    assert "No reservations" in site.lab.slurm("scontrol", "show", "reservation")
+    assert site.controller.audit()["ok"]
+
+
+def test_a_no_replace_pod_keeps_its_node_until_the_label_goes(site: Site) -> None:
+    victim = site.train("-N1")
+    site.trains(victim)
+    (sick,) = victim.workers()
+    node = site.node_of(sick)
+    keep(site, node)
+    try:
+        site.lab.inject.xid(node, 79)
+        site.moves(victim)
+        wait_for("the hold", lambda: site.controller.incidents(node)[0]["state"] == "held", 60, every=0.5)
+        held = site.controller.incidents(node)[0]
+        story = json.dumps(site.controller.story(held["id"]))
+        assert "pod slurm/keeper" in story
+        shown = nodes(site)[node]
+        assert FENCED in taints(shown)
+        assert not shown["spec"].get("unschedulable")
+        assert site.node_of(sick) == node
+        site.lab.kubectl("-n", "slurm", "label", "pod", "keeper", f"{VETO}-")
+        closed = site.closes(node, 150)
+        assert closed["id"] == held["id"]
+        assert nodes(site)[node]["spec"]["unschedulable"]
+    finally:
+        site.lab.kubectl("-n", "slurm", "delete", "pod", "keeper", "--ignore-not-found", "--now")
+
+
+def keep(site: Site, node: str) -> None:
+    """A pod that must not lose its node."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "keeper", "namespace": "slurm", "labels": {VETO: "true"}},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 1,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "localhost/pause:1", "imagePullPolicy": "Never"}],
+        },
+    }
+    site.lab.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+    path = "/api/v1/namespaces/slurm/pods/keeper"
+    wait_for("the keeper", lambda: site.lab.api.get(path)["status"].get("phase") == "Running", 30, every=0.2)
+
+
+def test_the_pool_has_all_its_workers_again(site: Site) -> None:
+    """What the tests above gave back is whole: four workers and one spare."""
+    assert len(spares(site)) == 1
+    pods = site.lab.api.get("/api/v1/namespaces/slurm/pods")["items"]
+    running = [p for p in pods if p["metadata"]["name"].startswith("worker-") and p["spec"].get("nodeName")]
+    assert len(running) == WORKERS
