@@ -6,6 +6,7 @@ import pytest
 
 from remediator.model.plan import Done, Hold
 from remediator.workflow.runs import who
+from remediator.workflow.steps import STEPS
 from remediator.workflow.steps.admit import Admit
 from remediator.workflow.steps.close import Close
 from tests.unit.workflow.bench import RUN, Bench
@@ -45,3 +46,16 @@ def test_a_job_is_named_with_its_user() -> None:
 def test_a_job_step_without_its_run_is_a_bug_that_is_named() -> None:
     with pytest.raises(LookupError, match=r"release-jobs .* 7\.100\.0"):
         _ = Bench().see(run=None, name="release-jobs", subject=RUN.key).the_run
+
+
+def test_people_are_told_after_these_seconds() -> None:
+    assert {name: step.bound_s for name, step in STEPS.items()} == {
+        "admit": 0.05,
+        "drain-slurm": 5.0,
+        "fence-node": 5.0,
+        "survey": 10.0,
+        "release-jobs": 180.0,
+        "start-jobs": 5.0,
+        "prove-resume": 900.0,
+        "close": 5.0,
+    }
