@@ -125,6 +125,7 @@ def test_an_outcome_is_a_row_and_a_record_of_the_same_operation(
         "outcome", "done", "i1:drain-slurm:2",
     )  # fmt: skip
     assert (record["why"], record["detail"]) == ("drained", {"seen_at": 1})
+    assert (record["incident"], record["step"], record["subject"]) == ("i1", "drain-slurm", "")
 
 
 @pytest.mark.parametrize("outcome", [Wait("saving"), Unknown("lost"), Again("down"), Hold("a person")])

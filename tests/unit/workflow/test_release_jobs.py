@@ -83,6 +83,26 @@ def test_nothing_is_requeued_once_the_run_is_over(job: SlurmJob | None) -> None:
     assert isinstance(step.check(here), Done | Wait)
 
 
+SAVING = {
+    "requeued and saving": MOVED["a requeue that is saving"],
+    "cancelled and saving": replace(JOB, state="CANCELLED", flags=frozenset({"COMPLETING"})),
+    "still counted as the old run": replace(JOB, flags=frozenset({"COMPLETING"})),
+}
+
+
+@pytest.mark.parametrize("job", SAVING.values(), ids=SAVING.keys())
+def test_it_is_not_over_while_the_job_saves(job: SlurmJob) -> None:
+    found = ReleaseJobs().check(context(OneJob(job)))
+    assert isinstance(found, Wait)
+    assert "is saving" in found.sentence
+
+
+def test_a_job_slurm_has_forgotten_is_gone() -> None:
+    found = ReleaseJobs().check(context(OneJob(None)))
+    assert isinstance(found, Done)
+    assert found.facts == {"gone": True}
+
+
 @pytest.mark.parametrize(
     "name", ["the next run, on the same node", "another job under the same id", "a forgotten job"]
 )

@@ -1,0 +1,61 @@
+"""The steps that ask nobody outside, and what a sentence says of a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from remediator.model.plan import Done, Hold
+from remediator.workflow.runs import who
+from remediator.workflow.steps import STEPS
+from remediator.workflow.steps.admit import Admit
+from remediator.workflow.steps.close import Close
+from tests.unit.workflow.bench import RUN, Bench
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"), [((), "no Slurm worker"), (("w-0",), "w-0"), (("w-0", "w-1"), "w-0, w-1")]
+)
+def test_admit_says_what_will_be_touched(workers: tuple[str, ...], words: str) -> None:
+    bench = Bench(slurm_nodes=workers)
+    done = Admit().check(bench.see())
+    assert isinstance(done, Done)
+    assert f"gpu-0 ({words})" in done.sentence
+
+
+def test_a_machine_without_an_identity_is_not_admitted() -> None:
+    nobody = Bench().incident.model_copy(update={"node_uid": ""})
+    hold = Admit().conclude(nobody, 0.0)
+    assert isinstance(hold, Hold)
+    assert "no UID" in hold.sentence
+
+
+def test_close_says_how_long_it_took_since_the_fault() -> None:
+    bench = Bench()
+    bench.clock.advance(12.3)
+    done = Close().check(bench.see())
+    assert isinstance(done, Done)
+    assert done.sentence.startswith("closed 12.3 s after the fault; gpu-0 stays drained and fenced")
+
+
+def test_a_job_is_named_with_its_user() -> None:
+    assert who(RUN) == "job 7 of alice"
+    assert who(RUN.model_copy(update={"user": ""})) == "job 7 of unknown"
+    assert who(None) == "an unknown job"
+
+
+def test_a_job_step_without_its_run_is_a_bug_that_is_named() -> None:
+    with pytest.raises(LookupError, match=r"release-jobs .* 7\.100\.0"):
+        _ = Bench().see(run=None, name="release-jobs", subject=RUN.key).the_run
+
+
+def test_people_are_told_after_these_seconds() -> None:
+    assert {name: step.bound_s for name, step in STEPS.items()} == {
+        "admit": 0.05,
+        "drain-slurm": 5.0,
+        "fence-node": 5.0,
+        "survey": 10.0,
+        "release-jobs": 180.0,
+        "start-jobs": 5.0,
+        "prove-resume": 900.0,
+        "close": 5.0,
+    }
