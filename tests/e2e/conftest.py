@@ -18,15 +18,24 @@ KILL_WAIT = 6
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """A running lab with the service in it. The test process is in its network, where 10.99.0.1 answers."""
+    """A running lab with the service in it."""
     take_down_orphans()
     found = Lab(f"test-{os.getpid()}")
     found.up(kill_wait=KILL_WAIT)
     try:
-        with found.visit_network():
-            yield found
+        yield found
     finally:
         found.down()
+
+
+@pytest.fixture(autouse=True)
+def inside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of the lab is in its network, where 10.99.0.1 answers; the tests after it are not."""
+    if "lab" not in request.fixturenames:
+        yield
+        return
+    with request.getfixturevalue("lab").visit_network():
+        yield
 
 
 def take_down_orphans() -> None:
