@@ -16,17 +16,20 @@ from remediator.errors import RemediatorError
 from remediator.settings import load
 
 TOPICS = ("config", "xid", "incidents", "audit")
+HAND = ("pause", "resume", "hold", "release")
 
 
 class Group(TyperGroup):
     """Loads a topic's module when it is asked for; prints errors as `error: …` with status 2."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All sub-commands, the topics last."""
-        return [*super().list_commands(ctx), *TOPICS]
+        """All sub-commands: the operator's hand, then the topics."""
+        return [*super().list_commands(ctx), *HAND, *TOPICS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The sub-command of that name; a topic comes with its libraries only now."""
+        if cmd_name in HAND:
+            return get_group(import_module("remediator.cli.hand").app).get_command(ctx, cmd_name)
         if cmd_name not in TOPICS:
             return super().get_command(ctx, cmd_name)
         group = get_group(import_module(f"remediator.cli.{cmd_name}").app)

@@ -60,6 +60,7 @@ class River:
     def __init__(
         self, folder: Path, *, budgets: Budgets | None = None, spares: int = 1, no_spare: NoSpare = "go-on"
     ) -> None:
+        self.folder = folder
         self.clock = ManualClock()
         self.slurm = FakeSlurm(self.clock, nodes=tuple(f"w-{name}" for name in NODES))
         self.kube = FakeCluster(self.clock)
