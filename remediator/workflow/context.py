@@ -13,7 +13,10 @@ from remediator.model.run import JobRun
 
 @dataclass(frozen=True)
 class Context:
-    """Everything one attempt gets; `known_runs` are the keys of the runs already on the books."""
+    """Everything one attempt gets; `known_runs` are the keys of the runs already on the books.
+
+    `undrained` is what a check found without DRAIN, for the act right behind it.
+    """
 
     incident: Incident
     row: StepRow
@@ -22,6 +25,7 @@ class Context:
     nodes: Nodes
     run: JobRun | None = None
     known_runs: frozenset[str] = field(default_factory=frozenset)
+    undrained: list[str] = field(default_factory=list)
 
     @property
     def the_run(self) -> JobRun:

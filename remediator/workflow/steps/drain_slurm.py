@@ -24,6 +24,7 @@ class DrainSlurm(Writing):
         A DRAIN that was there and is gone was either forgotten by slurmctld or lifted by a person.
         """
         missing = self._undrained(context)
+        context.undrained[:] = missing
         if missing:
             return self._vanished(context, missing) if context.row.facts else None
         names = ", ".join(context.incident.slurm_nodes)
@@ -37,8 +38,8 @@ class DrainSlurm(Writing):
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> None:
-        """One DRAIN per node that lacks it."""
-        for name in self._undrained(context):
+        """One DRAIN per node that lacks it; what the check right before has read is not read once more."""
+        for name in context.undrained or self._undrained(context):
             context.slurm.drain(name, context.incident.drain_reason)
 
     def _undrained(self, context: Context) -> list[str]:
