@@ -37,8 +37,8 @@ class DrainSlurm(Writing):
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One DRAIN per node that lacks it."""
-        for name in self._undrained(context):
+        """One DRAIN per node; the check right before has read their owners, and repeating a DRAIN is none."""
+        for name in context.incident.slurm_nodes:
             context.slurm.drain(name, context.incident.drain_reason)
         return None
 

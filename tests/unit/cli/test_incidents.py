@@ -94,7 +94,8 @@ def test_an_incident_is_shown_as_a_story(treated: tuple[World, River, int]) -> N
     done = world.run("show", incident.id)
     assert done.exit_code == 0
     text = " ".join(done.stdout.split())
-    for part in (incident.id, incident.sentence, "set DRAIN on w-gpu-0", f"requeue job {job} of alice"):
+    assert text.startswith(f"{incident.id} gpu-0 closed {incident.sentence}")
+    for part in ("set DRAIN on w-gpu-0", f"requeue job {job} of alice"):
         assert part in text
     assert "gpu-0: fault to decision" in text
     assert f"job {job}: fault to requeue" in text
