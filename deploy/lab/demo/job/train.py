@@ -271,6 +271,12 @@ class Term:
         self._log, self.state = log, state
         signal.signal(signal.SIGTERM, self._handle)
 
+    def await_own(self) -> None:
+        """A rank that stopped because another was told to is told itself a moment later."""
+        until = time.monotonic() + AFTER_TERM_S
+        while not self.seen and time.monotonic() < until:
+            time.sleep(0.01)
+
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self._log.write("TERM", self.state.step)
         self.seen, self.at = True, time.monotonic()
@@ -397,6 +403,8 @@ def rank_main(config: Config) -> int:
     else:
         code = 0 if done else STOPPED
     keep(config, state, exchange, done=done)
+    if code == STOPPED:
+        term.await_own()
     log.write("END", state.step, code=code)
     return code
 
