@@ -85,14 +85,15 @@ class Triage:
         """
         view = StoreView(connection, self._budgets)
         verdicts: list[signals.Verdict] = []
-        last = 0
-        while len(verdicts) < PAGE and (page := signals.unhandled(connection, last, PAGE)):
-            last = page[-1][0]
-            for row_id, signal in page:
+        last, more = 0, True
+        while more and len(verdicts) < PAGE:
+            page = signals.unhandled(connection, last, PAGE)
+            more = len(page) == PAGE
+            for last, signal in page:
                 verdict = self._verdict(connection, view, signal, now)
                 if verdict is not None:
                     sentence, incident = verdict
-                    verdicts.append(signals.Verdict(row_id, sentence, incident))
+                    verdicts.append(signals.Verdict(last, sentence, incident))
         signals.settle(connection, now, verdicts)
         return [verdict.sentence for verdict in verdicts]
 
