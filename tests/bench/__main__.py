@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.status import Status
 
 from deploy.lab.api import Lab
+from deploy.lab.cgroups import Group
 from deploy.lab.errors import LabError
 from deploy.setup.cache import cache_root
 from tests.bench import machine, memory, throughput
 from tests.bench.latency import LINE, PUSH, Latency
 from tests.bench.report import BASELINE, Result
+from tests.bench.share import ungrouped
 from tests.bench.site import Lost, Site
 
 NAMES = (LINE, PUSH, "intake", "memory")
@@ -67,7 +69,7 @@ def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: St
 
 
 def _in_lab(result: Result, lab: Lab, kinds: tuple[str, ...], n: int, tell: Callable[[str], None]) -> None:
-    with lab.visit_network():
+    with lab.visit_network(), ungrouped(Group.of_lab(lab.name)):
         site = Site(lab)
         try:
             tell("the controller starts on an empty store, without budgets")
