@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) 
     """
     operator = os.environ.get(OPERATOR_VARIABLE)
     slinky = _yaml(_LAB / "slinky")
-    definitions = _foreign_definitions() if operator else [file for file in slinky if "crd" in file.name]
+    definitions = (
+        _foreign_definitions(layout) if operator else [file for file in slinky if "crd" in file.name]
+    )
     _apply(layout, entry, [*_yaml(_LAB / "manifests"), *definitions], stdin=slurm.manifests(layout))
     _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(definitions)])
     unwanted = ("crd", "operator") if operator else ("crd",)
@@ -40,18 +43,29 @@ def has_service() -> bool:
     return bool(_yaml(_SERVICE))
 
 
-def _foreign_definitions() -> list[Path]:
+def _foreign_definitions(layout: Layout) -> list[Path]:
     """The real operator's CRDs; LabError when the variable does not name any."""
     named = os.environ.get(CRDS_VARIABLE)
     found = _yaml(Path(named)) if named else []
     if not found:
         raise LabError(f"{OPERATOR_VARIABLE} is set: set {CRDS_VARIABLE} to the folder of its CRDs, too")
-    return found
+    return [_inside(layout, file) for file in found]
 
 
 def _real_operator(layout: Layout, program: str) -> Part:
     """Out of cluster, as its developers run it; DEBUG makes it speak to slurmrestd on localhost."""
-    return Part("operator", (program,), str(layout.logs / "operator.log"), {"DEBUG": "1"})
+    copy = _inside(layout, Path(program))
+    return Part("operator", (str(copy),), str(layout.logs / "operator.log"), {"DEBUG": "1"})
+
+
+def _inside(layout: Layout, file: Path) -> Path:
+    """A copy in the lab's own folder: the lab does not see the machine's /tmp, /var and /run."""
+    folder = layout.root / "operator"
+    folder.mkdir(exist_ok=True)
+    try:
+        return Path(shutil.copy(file, folder))
+    except OSError as error:
+        raise LabError(f"{file}: {error.strerror}: see {OPERATOR_VARIABLE} and {CRDS_VARIABLE}") from None
 
 
 def _yaml(path: Path) -> list[Path]:
