@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remediator.model.plan import StepRow, Track
 from remediator.model.run import JobRun
@@ -55,11 +55,14 @@ def main_rows(plan: str, incident: str, now: float) -> list[StepRow]:
 
 def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) -> list[StepRow]:
     """The rows of one job run; a run another incident owns is only watched."""
-    return [
+    rows = [
         _row(incident, planned, ordinal, run.key, now)
         for ordinal, planned in enumerate(PLANS[plan])
         if planned.track == "job" and (owned or planned.name in ATTACHED)
     ]
+    if run.release == "tell-only":  # nothing is meant to be written: no INTENT says that it was
+        return [replace(row, state="waiting") for row in rows]
+    return rows
 
 
 def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float) -> StepRow:

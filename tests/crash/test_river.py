@@ -277,6 +277,9 @@ def test_a_job_that_may_not_be_requeued_is_left_until_it_ends(river: River, fiel
     assert river.job(job).state == "RUNNING"
     assert river.slurm.count("requeue", str(job)) == 0
     assert river.slurm.count("drain", "w-gpu-0") == 1
+    with river.store.read() as connection:
+        intents = [r["step"] for r in chain.read(connection) if r["action"] == "intent"]
+    assert "release-jobs" not in intents
     river.slurm.cancel(job)
     river.run(60.0)
     assert [incident.state for incident in river.all_incidents()] == ["closed"]

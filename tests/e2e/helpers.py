@@ -319,7 +319,9 @@ class Site:
         idle = 0
         for node in shown.get("nodes", []):
             state = set(node["state"])
-            idle += "IDLE" in state and not state & (_TROUBLE | {"COMPLETING"})
+            # Without a comment the operator has yet to adopt the worker, which is a write of its own.
+            adopted = bool(node.get("comment"))
+            idle += adopted and "IDLE" in state and not state & (_TROUBLE | {"COMPLETING"})
             if state & {"DRAIN", "DOWN"} and not state & {
                 "NOT_RESPONDING",
                 "ALLOCATED",
