@@ -20,6 +20,7 @@ from tests.servers.kube_scripted import FAULTS, Collection, WatchServer, serving
 
 PACE = Pace(read_timeout=0.15, list_deadline=5.0, resync=120.0)
 QUIESCE_S = 20.0
+pytestmark = pytest.mark.timeout(900)  # silences are waited out in real time, 70 examples of them
 
 
 @dataclass(frozen=True)
