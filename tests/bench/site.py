@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,6 +53,7 @@ class Site:
         self.nodes = self._watch_nodes()
         self.worker_on = self._workers()
         self.url = self._url()
+        self._door = HTTPConnection(self.url.removeprefix("http://"), timeout=DEADLINE_S)
 
     def prepare(self) -> None:
         """A controller without budgets on an empty store; its first answer is the sign that it is ready."""
@@ -136,6 +138,15 @@ class Site:
         took = time.perf_counter() - began
         self.session.patch(paths.node(node), {"spec": {"taints": taints}}, deadline=DEADLINE_S)
         return took
+
+    def raw_request(self) -> None:
+        """One answer of the controller's HTTP server to which it need not think, on a kept connection."""
+        self._door.request("GET", "/healthz")
+        self._door.getresponse().read()
+
+    def raw_look(self, node: str) -> None:
+        """One GET of a Slurm node."""
+        self.slurm.node(self.worker_on[node], deadline=DEADLINE_S)
 
     def raw_drain(self, node: str) -> float:
         """When slurmctld's log says DRAIN after one POST to slurmrestd."""
