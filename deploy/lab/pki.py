@@ -52,53 +52,18 @@ def _openssl(folder: Path, *arguments: str) -> None:
 
 
 def _authority(folder: Path) -> None:
-    _openssl(
-        folder,
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "30",
-        "-subj",
-        "/CN=lab-ca",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.crt",
-    )
+    _sign(folder, "ca", "/CN=lab-ca")
 
 
 def _certificate(folder: Path, name: str, subject: str, extension: str) -> None:
-    _openssl(
-        folder,
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "30",
-        "-subj",
-        subject,
-        "-addext",
-        extension,
-        "-addext",
-        "basicConstraints=critical,CA:FALSE",
-        "-CA",
-        "ca.crt",
-        "-CAkey",
-        "ca.key",
-        "-keyout",
-        f"{name}.key",
-        "-out",
-        f"{name}.crt",
-    )
+    extensions = ("-addext", extension, "-addext", "basicConstraints=critical,CA:FALSE")
+    _sign(folder, name, subject, *extensions, "-CA", "ca.crt", "-CAkey", "ca.key")
+
+
+def _sign(folder: Path, name: str, subject: str, *more: str) -> None:
+    """A new key NAME.key with a certificate NAME.crt, signed by itself unless `more` names an authority."""
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key")
+    _openssl(folder, "req", "-x509", *key, "-days", "30", "-subj", subject, *more, "-out", f"{name}.crt")
 
 
 def _service_account_keys(folder: Path) -> None:

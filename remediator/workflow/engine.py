@@ -118,7 +118,7 @@ class Engine:
             step = STEPS[call.row.name]
             if isinstance(step, Local):
                 found = True
-                self.apply(connection, Answer(call, step.conclude(call.incident, now)), now)
+                self.apply(connection, Answer(call, step.conclude(call.incident, call.spare, now)), now)
         return found
 
     def _hand_out(self, connection: sa.Connection, due: Iterable[StepRow], now: float) -> list[Call]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Unknown
 from remediator.model.run import JobRun
+from remediator.model.spare import Spare
 from remediator.workflow.context import Context
 
 
@@ -27,10 +28,10 @@ class Local(Step):
 
     def check(self, context: Context) -> Outcome | None:
         """The same for whoever has a context."""
-        return self.conclude(context.incident, context.now)
+        return self.conclude(context.incident, context.spare, context.now)
 
     @abstractmethod
-    def conclude(self, incident: Incident, now: float) -> Done | Hold:
+    def conclude(self, incident: Incident, spare: Spare | None, now: float) -> Done | Hold:
         """Done, or Hold with what a person has to change; never a wait, since nothing outside is asked."""
 
 

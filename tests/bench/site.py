@@ -30,7 +30,8 @@ HOME = "sys-0"
 DATA = "var/lib/remediator"
 DEADLINE_S = 5.0
 AGENTS = sum(spec.gpus > 0 for spec in NODES)
-BUDGETS_OFF = "REMEDIATOR_BUDGETS__ENABLED=false"
+MEASURED = {"REMEDIATOR_BUDGETS__ENABLED": "false", "REMEDIATOR_POOLS__TRAINING__STAGE": "move-jobs"}
+"""No budget in the way, and the river up to the moved jobs: a sample must not use up the one spare."""
 _BENCH_TAINT = {"key": "remediator.dev/bench", "effect": "PreferNoSchedule"}
 
 
@@ -39,7 +40,7 @@ class Lost(Exception):
 
 
 class Site:
-    """A running lab with an empty store and no budgets. The calling thread must be in its network."""
+    """A running lab with an empty store and MEASURED settings. The calling thread must be in its network."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -56,7 +57,7 @@ class Site:
         self._door = HTTPConnection(self.url.removeprefix("http://"), timeout=DEADLINE_S)
 
     def prepare(self) -> None:
-        """A controller without budgets on an empty store; its first answer is the sign that it is ready."""
+        """A fresh controller with MEASURED settings; its first answer is the sign that it is ready."""
         self._kubectl("scale", "deployment/remediator", "--replicas=0")
         pods = (
             f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods?labelSelector=app.kubernetes.io%2Fname%3Dremediator"
@@ -66,16 +67,19 @@ class Site:
             file.unlink()
         for node in self.worker_on:
             self._give_back(node)
-        self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF)
+        self._set(*(f"{name}={value}" for name, value in MEASURED.items()))
         self._kubectl("scale", "deployment/remediator", "--replicas=1")
         self._kubectl("rollout", "status", "deployment/remediator", "--timeout=60s")
         # An agent that could not reach the old controller backs off for up to 10 s.
         self.until("every agent to be heard", lambda: self._metric("agents_heard") >= AGENTS, 60)
 
     def restore(self) -> None:
-        """Budgets as they were."""
-        self._kubectl("set", "env", "deployment/remediator", BUDGETS_OFF.partition("=")[0] + "-")
+        """Budgets and stage as they were."""
+        self._set(*(f"{name}-" for name in MEASURED))
         self.nodes.stop()
+
+    def _set(self, *variables: str) -> None:
+        self._kubectl("set", "env", "deployment/remediator", *variables)
 
     @property
     def store_file(self) -> Path:

@@ -25,6 +25,7 @@ ACCOUNT = "system:serviceaccount:slurm:remediator"
 HOME = "sys-0"
 """The node of the controller's pod."""
 DATA = "/var/lib/remediator"
+STAGE = "REMEDIATOR_POOLS__TRAINING__STAGE"
 ENDLESS = 1_000_000
 ONE_OF_EACH = dict.fromkeys(
     ("drains", "drain writes", "requeues", "requeue writes", "fences", "fences anywhere"), 1
@@ -190,6 +191,13 @@ class Controller:
         setting = f"REMEDIATOR_FAILPOINT={moment}" if moment else "REMEDIATOR_FAILPOINT-"
         self.change("set", "env", "deployment/remediator", setting)
 
+    def stand_at(self, stage: str) -> None:
+        """Let the pool go as far as `stage`, which outlives a test: the next one asks for its own."""
+        path = f"/apis/apps/v1/namespaces/{SLURM_NAMESPACE}/deployments/remediator"
+        (container,) = self._lab.api.get(path)["spec"]["template"]["spec"]["containers"]
+        if {"name": STAGE, "value": stage} not in container.get("env", []):
+            self.change("set", "env", "deployment/remediator", f"{STAGE}={stage}")
+
     def forget(self) -> None:
         """An empty store."""
         self._lab.kubectl("-n", SLURM_NAMESPACE, "scale", "deployment/remediator", "--replicas=0")
@@ -333,9 +341,13 @@ class Site:
 
 
 @contextlib.contextmanager
-def in_order(lab: Lab) -> Iterator[Site]:
-    """A lab in order, and mended again afterwards."""
+def in_order(lab: Lab, stage: str = "move-jobs") -> Iterator[Site]:
+    """A lab in order whose pool stands at this stage, and mended again afterwards.
+
+    Only `full` uses up the lab's one spare; most tests are about what comes before.
+    """
     site = Site(lab)
+    site.controller.stand_at(stage)
     site.mend()
     try:
         yield site

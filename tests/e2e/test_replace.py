@@ -16,17 +16,14 @@ from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 KEYS = SpareKeys()
-STAGE = "REMEDIATOR_POOLS__TRAINING__STAGE"
 VETO = "remediator.dev/no-replace"
 OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
 
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
-    with in_order(lab) as found:
-        found.controller.change("set", "env", "deployment/remediator", f"{STAGE}=full")
+    with in_order(lab, "full") as found:
         yield found
-        found.controller.change("set", "env", "deployment/remediator", f"{STAGE}-")
         give_back(found)
 
 

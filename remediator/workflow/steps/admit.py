@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold
+from remediator.model.spare import Spare
 from remediator.workflow.step import Local
 
 
@@ -13,7 +14,7 @@ class Admit(Local):
     name = "admit"
     bound_s = 0.05
 
-    def conclude(self, incident: Incident, now: float) -> Done | Hold:
+    def conclude(self, incident: Incident, spare: Spare | None, now: float) -> Done | Hold:
         """Done with the names that will be written to; Hold when the machine has no identity."""
         if not incident.node_uid:
             return Hold(f"{incident.node} has no UID in the inventory")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold
+from remediator.model.spare import Spare
 from remediator.workflow.step import Local
 
 
 class Close(Local):
-    """The node stays drained and fenced: giving it back takes proof of its own."""
+    """The sick node stays out of use: giving it back takes proof of its own."""
 
     name = "close"
     bound_s = 5.0
 
-    def conclude(self, incident: Incident, now: float) -> Done | Hold:
+    def conclude(self, incident: Incident, spare: Spare | None, now: float) -> Done | Hold:
         """Done: the engine runs this step only when all others are."""
-        seconds = now - incident.fault_at
-        return Done(f"closed {seconds:.1f} s after the fault; {incident.node} stays drained and fenced")
+        return Done(f"closed {now - incident.fault_at:.1f} s after the fault; {_fate(incident, spare)}")
+
+
+def _fate(incident: Incident, spare: Spare | None) -> str:
+    if spare is not None:
+        return f"{spare.node} replaces {incident.node}, which is out of its pool"
+    if incident.plan == "replace":
+        return f"{incident.node} is out of its pool, without a replacement"
+    return f"{incident.node} stays drained and fenced"

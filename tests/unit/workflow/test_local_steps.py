@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remediator.model.plan import Done, Hold
+from remediator.model.spare import Spare
 from remediator.workflow.runs import who
 from remediator.workflow.steps import STEPS
 from remediator.workflow.steps.admit import Admit
@@ -24,17 +25,28 @@ def test_admit_says_what_will_be_touched(workers: tuple[str, ...], words: str) -
 
 def test_a_machine_without_an_identity_is_not_admitted() -> None:
     nobody = Bench().incident.model_copy(update={"node_uid": ""})
-    hold = Admit().conclude(nobody, 0.0)
+    hold = Admit().conclude(nobody, None, 0.0)
     assert isinstance(hold, Hold)
     assert "no UID" in hold.sentence
 
 
-def test_close_says_how_long_it_took_since_the_fault() -> None:
-    bench = Bench()
-    bench.clock.advance(12.3)
-    done = Close().check(bench.see())
+@pytest.mark.parametrize(
+    ("plan", "spare", "fate"),
+    [
+        ("drain-only", None, "gpu-0 stays drained and fenced"),
+        ("move-jobs", None, "gpu-0 stays drained and fenced"),
+        ("replace", None, "gpu-0 is out of its pool, without a replacement"),
+        ("replace", "gpu-9", "gpu-9 replaces gpu-0, which is out of its pool"),
+    ],
+)
+def test_close_says_how_long_it_took_and_what_became_of_the_node(
+    plan: str, spare: str | None, fate: str
+) -> None:
+    incident = Bench().incident.model_copy(update={"plan": plan})
+    taken = Spare(node=spare, uid="u", incident=incident.id, state="admitted") if spare else None
+    done = Close().conclude(incident, taken, incident.fault_at + 12.3)
     assert isinstance(done, Done)
-    assert done.sentence.startswith("closed 12.3 s after the fault; gpu-0 stays drained and fenced")
+    assert done.sentence == f"closed 12.3 s after the fault; {fate}"
 
 
 def test_a_job_is_named_with_its_user() -> None:
