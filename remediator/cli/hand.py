@@ -1,4 +1,4 @@
-"""The operator's hand: pause, resume, hold, release. Each waits for the core's answer."""
+"""The operator's hand: pause, resume, hold, release, return. Each waits for the core's answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import getpass
 import os
 import secrets
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,11 +15,11 @@ from remediator.clock import Clock, SystemClock
 from remediator.errors import GiveUp, RemediatorError
 from remediator.settings import load
 from remediator.store import commands
-from remediator.store.commands import Command
+from remediator.store.commands import EVEN_SO, Command
 from remediator.store.engine import Store, open_store
 
 ANSWER_S = 15.0
-app = typer.Typer(help="Pause or resume everything, hold or release one incident.")
+app = typer.Typer(help="Pause or resume everything, hold or release one incident, return a node.")
 
 
 @app.command()
@@ -43,6 +44,18 @@ def hold(incident: str, settings: SettingsFile = DEFAULT) -> None:
 def release(incident: str, settings: SettingsFile = DEFAULT) -> None:
     """Let a held incident go on."""
     _tell("release", incident, settings)
+
+
+@app.command("return")
+def return_(
+    node: str,
+    settings: SettingsFile = DEFAULT,
+    even_so: Annotated[
+        bool, typer.Option("--even-so", help="Although a final fault was seen in the node's present boot.")
+    ] = False,
+) -> None:
+    """Give a node back: acceptance test, our taint and cordon off, RESUME where the drain is ours."""
+    _tell("return", f"{node} {EVEN_SO}" if even_so else node, settings)
 
 
 def _tell(verb: str, argument: str, settings: Path) -> None:

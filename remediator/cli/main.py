@@ -16,7 +16,7 @@ from remediator.errors import RemediatorError
 from remediator.settings import load
 
 TOPICS = ("config", "xid", "incidents", "audit")
-HAND = ("pause", "resume", "hold", "release")
+HAND = ("pause", "resume", "hold", "release", "return")
 
 
 class Group(TyperGroup):

@@ -8,6 +8,8 @@ from remediator.model.base import Ours
 
 State = Literal["open", "held", "closed"]
 Tier = Literal["T0", "T1", "T2", "T3"]
+GIVE_BACK = "give-back"
+"""The plan of a machine that a person returns to service: no fault, and no fault folds into it."""
 
 
 def reason_prefix(incident_id: str) -> str:

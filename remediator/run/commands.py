@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from remediator.errors import BadInput
 from remediator.model.incident import Incident
+from remediator.run.giveback import GiveBack
 from remediator.store import commands, incidents
 from remediator.store.commands import Command
 from remediator.workflow.journal import Journal
@@ -16,13 +17,14 @@ from remediator.workflow.journal import Journal
 class Commands:
     """One method per verb; each returns the sentence that answers it, or raises BadInput."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, give_back: GiveBack) -> None:
         self._journal = journal
-        self._verbs: dict[str, Callable[[sa.Connection, Command], str]] = {
+        self._verbs: dict[str, Callable[[sa.Connection, Command, float], str]] = {
             "pause": self._pause,
             "resume": self._resume,
             "hold": self._hold,
             "release": self._release,
+            "return": give_back.begin,
         }
 
     def carry_out(self, connection: sa.Connection, now: float) -> list[str]:
@@ -31,7 +33,7 @@ class Commands:
 
     def _one(self, connection: sa.Connection, asked: Command, now: float) -> str:
         try:
-            sentence, done = self._verbs[asked.verb](connection, asked), True
+            sentence, done = self._verbs[asked.verb](connection, asked, now), True
         except BadInput as error:
             sentence, done = str(error), False
         except KeyError:
@@ -45,21 +47,21 @@ class Commands:
         )
         return sentence
 
-    def _pause(self, connection: sa.Connection, asked: Command) -> str:
+    def _pause(self, connection: sa.Connection, asked: Command, _now: float) -> str:
         commands.set_paused(connection, asked.actor)
         return "paused: nothing is written to Slurm or Kubernetes until `remediator resume`"
 
-    def _resume(self, connection: sa.Connection, _asked: Command) -> str:
+    def _resume(self, connection: sa.Connection, _asked: Command, _now: float) -> str:
         was = commands.paused_by(connection)
         commands.set_paused(connection, "")
         return f"resumed (paused by {was})" if was else "was not paused"
 
-    def _hold(self, connection: sa.Connection, asked: Command) -> str:
+    def _hold(self, connection: sa.Connection, asked: Command, _now: float) -> str:
         incident = self._open(connection, asked.argument)
         incidents.update(connection, incident.id, held_by=asked.actor, state="held")
         return f"incident {incident.id} on {incident.node} is held until `remediator release {incident.id}`"
 
-    def _release(self, connection: sa.Connection, asked: Command) -> str:
+    def _release(self, connection: sa.Connection, asked: Command, _now: float) -> str:
         incident = self._open(connection, asked.argument)
         if not incident.held_by:
             return f"incident {incident.id} was not held by a person"

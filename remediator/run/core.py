@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from remediator.model.record import Entry
 from remediator.model.view import SlurmView
 from remediator.run.commands import Commands
+from remediator.run.giveback import GiveBack
 from remediator.run.triage import PAGE, Triage
 from remediator.store import incidents
 from remediator.store.engine import Store
@@ -39,7 +40,8 @@ class Core:
         self._store = store
         self._engine = engine
         self._triage = triage
-        self._commands = Commands(journal)
+        give_back = GiveBack(triage.inventory, triage.rules, engine, journal)
+        self._commands = Commands(journal, give_back)
         self._journal = journal
         self._in_flight: set[Place] = set()
 

@@ -11,7 +11,7 @@ from remediator.incidents.correlate import boot_of
 from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
-from remediator.model.incident import Incident
+from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
@@ -78,6 +78,16 @@ class Triage:
         self._budgets = budgets
         self._engine = engine
         self._journal = journal
+
+    @property
+    def inventory(self) -> Inventory:
+        """What is known about nodes."""
+        return self._inventory
+
+    @property
+    def rules(self) -> Rules:
+        """The policy that is applied."""
+        return self._rules
 
     def judge(self, connection: sa.Connection, now: float) -> list[str]:
         """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
@@ -159,6 +169,8 @@ class Triage:
         if boot == "older":
             return f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
+        if machine is not None and existing is not None and existing.plan == GIVE_BACK:
+            return self._during_return(connection, view, signal, machine, existing, now)
         if existing is not None:
             text = f"{signal.kind} {signal.code} on {signal.node} folds into incident {existing.id}"
             return text, existing.id
@@ -175,6 +187,29 @@ class Triage:
         if decision.action == "act":
             view.started()
         return decision.sentence, incident.id
+
+    def _during_return(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        returning: Incident,
+        now: float,
+    ) -> Judged | None:
+        """A fault that would act stops the return, then it is judged as if nobody had asked for one."""
+        unfenced = machine.model_copy(update={"fenced_by": None})
+        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
+        if decision.action == "record":
+            return decision.sentence, None
+        evidence = self._evidence(connection, signal, machine, decision, now)
+        if evidence is None:
+            return None
+        if not evidence.enough:
+            return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
+        if not self._engine.stop_return(connection, returning, decision.cause, now):
+            return None
+        return self._judge_one(connection, view, signal, now)
 
     def _evidence(
         self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from remediator.store.schema import command, meta
 
 PAUSED = "paused-by"
+EVEN_SO = "even-so"
+"""Second word of the argument of `return`: a person knows of the evidence against it."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from remediator.model.incident import Incident
+from remediator.model.incident import GIVE_BACK, Incident
 from remediator.store.schema import OPEN, incident, step
 
 # Built once: making and keying a statement costs more than SQLite needs to run it.
@@ -15,7 +15,7 @@ _GET = sa.select(incident).where(incident.c.id == sa.bindparam("id"))
 _OPEN_FOR = sa.select(incident).where(incident.c.key == sa.bindparam("key"), OPEN)
 _LAST_CLOSED = (
     sa.select(incident)
-    .where(incident.c.key == sa.bindparam("key"), ~OPEN)
+    .where(incident.c.key == sa.bindparam("key"), ~OPEN, incident.c.plan != GIVE_BACK)
     .order_by(incident.c.closed_at.desc())
     .limit(1)
 )
@@ -58,7 +58,7 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
 
 
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
-    """The newest closed incident of a machine."""
+    """The newest closed incident of a machine; a return to service is none."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
     return _incident(row) if row else None
 

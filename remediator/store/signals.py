@@ -30,6 +30,9 @@ _OF_NODE = (
     .order_by(signal.c.seen_at)
     .limit(200)
 )
+_OF_BOOT = sa.select(*_COLUMNS).where(
+    signal.c.node == sa.bindparam("node"), signal.c.boot_id == sa.bindparam("boot")
+)
 _OF_INCIDENT = sa.select(*_COLUMNS).where(signal.c.incident == sa.bindparam("incident")).order_by(signal.c.id)
 
 
@@ -59,6 +62,11 @@ def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[i
 def of_node(connection: sa.Connection, node: str, since: float) -> list[Signal]:
     """What was seen on a node from `since` on (by `seen_at`), judged or not, oldest first."""
     return [_signal(row) for row in connection.execute(_OF_NODE, {"node": node, "since": since})]
+
+
+def of_boot(connection: sa.Connection, node: str, boot_id: str) -> list[Signal]:
+    """Everything that was ever seen on one boot of a node."""
+    return [_signal(row) for row in connection.execute(_OF_BOOT, {"node": node, "boot": boot_id})]
 
 
 def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,7 +17,9 @@ from remediator.model.view import SlurmView
 from remediator.store import commands, incidents, outbox, spares, steps
 from remediator.store.steps import Place
 from remediator.workflow import notices
+from remediator.workflow.ending import end
 from remediator.workflow.follow import FollowUps
+from remediator.workflow.givenback import may_stop
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import main_rows
 from remediator.workflow.step import Local, Writing
@@ -67,10 +70,20 @@ class Engine:
         self._journal = journal
         self._follow_ups = FollowUps(journal, cluster)
 
-    def start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
-        """Put the plan's steps on the books."""
-        steps.insert(connection, main_rows(incident.plan, incident.id, now))
+    def start(
+        self, connection: sa.Connection, incident: Incident, now: float, facts: dict[str, Any] | None = None
+    ) -> None:
+        """Put the plan's steps on the books; `facts` are known to each of them from the beginning."""
+        rows = main_rows(incident.plan, incident.id, now)
+        steps.insert(connection, [replace(row, facts=dict(facts or {})) for row in rows])
         self._journal.record(connection, "incident-opened", incident, now, why=incident.sentence)
+
+    def stop_return(self, connection: sa.Connection, returning: Incident, why: str, now: float) -> bool:
+        """End a return because of a new fault; False while one of its writes is under way or half done."""
+        if not may_stop(steps.of_incident(connection, returning.id)):
+            return False
+        end(connection, self._journal, returning, f"the return is stopped by a new fault: {why}", now)
+        return True
 
     def apply(self, connection: sa.Connection, answer: Answer, now: float) -> None:
         """OUTCOME of one attempt or look, and what follows from it."""
@@ -168,8 +181,8 @@ class Engine:
             outbox.put(connection, incident.id, [notices.closed(incident, row.sentence)], now)
             return
         present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
-        if present is None:
-            return
+        if present is None or present.state == "closed":
+            return  # it ended while this call was under way
         held = bool(present.held_by) or row.state == "held" or self._any_held(connection, incident.id)
         state = "held" if held else "open"
         if state != present.state:

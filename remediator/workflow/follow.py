@@ -11,6 +11,7 @@ from remediator.model.incident import Incident
 from remediator.model.run import JobRun
 from remediator.store import outbox, spares, steps
 from remediator.workflow import notices
+from remediator.workflow.ending import end
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
 
@@ -29,6 +30,7 @@ class FollowUps:
             "refuse": self._refuse,
             "again": self._again,
             "admitted": self._admitted,
+            "ends": self._ends,
         }
 
     def follow(
@@ -78,3 +80,6 @@ class FollowUps:
 
     def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:
         spares.admitted(connection, incident.id)
+
+    def _ends(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        end(connection, self._journal, incident, why, now)

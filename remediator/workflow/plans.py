@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from remediator.model.incident import GIVE_BACK
 from remediator.model.plan import StepRow, Track
 from remediator.model.run import JobRun
 
@@ -40,6 +41,14 @@ PLANS: dict[str, tuple[Planned, ...]] = {
     ),
     "move-jobs": (*_DRAIN, Planned("survey", "main"), *_MOVE, Planned("close", "main")),
     "drain-only": (*_DRAIN, Planned("close", "main")),
+    GIVE_BACK: (
+        Planned("admit", "main"),
+        Planned("accept-node", "node"),
+        Planned("attach-node", "node"),
+        Planned("unfence-node", "node"),
+        Planned("resume-slurm", "node"),
+        Planned("close", "main"),
+    ),
 }
 ATTACHED = ("prove-resume",)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from remediator.workflow.step import Step
+from remediator.workflow.steps.accept_node import AcceptNode
 from remediator.workflow.steps.admit import Admit
 from remediator.workflow.steps.admit_spare import AdmitSpare
+from remediator.workflow.steps.attach_node import AttachNode
 from remediator.workflow.steps.await_empty import AwaitEmpty
 from remediator.workflow.steps.claim_spare import ClaimSpare
 from remediator.workflow.steps.close import Close
@@ -18,8 +20,10 @@ from remediator.workflow.steps.hold_place import HoldPlace
 from remediator.workflow.steps.prove_resume import ProveResume
 from remediator.workflow.steps.rejoin_slurm import RejoinSlurm
 from remediator.workflow.steps.release_jobs import ReleaseJobs
+from remediator.workflow.steps.resume_slurm import ResumeSlurm
 from remediator.workflow.steps.start_jobs import StartJobs
 from remediator.workflow.steps.survey import Survey
+from remediator.workflow.steps.unfence_node import UnfenceNode
 
 STEPS: dict[str, Step] = {
     step.name: step
@@ -40,6 +44,10 @@ STEPS: dict[str, Step] = {
         DetachNode(),
         AdmitSpare(),
         RejoinSlurm(),
+        AcceptNode(),
+        AttachNode(),
+        UnfenceNode(),
+        ResumeSlurm(),
         Close(),
     )
 }

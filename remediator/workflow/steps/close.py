@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from remediator.model.incident import Incident
+from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.plan import Done, Hold
 from remediator.model.spare import Spare
 from remediator.workflow.step import Local
 
 
 class Close(Local):
-    """The sick node stays out of use: giving it back takes proof of its own."""
+    """The sick node stays out of use: giving it back takes proof and a plan of its own."""
 
     name = "close"
     bound_s = 5.0
 
     def conclude(self, incident: Incident, spare: Spare | None, now: float) -> Done | Hold:
         """Done: the engine runs this step only when all others are."""
+        if incident.plan == GIVE_BACK:
+            return Done(f"{incident.node} is back in service after {now - incident.fault_at:.1f} s")
         return Done(f"closed {now - incident.fault_at:.1f} s after the fault; {_fate(incident, spare)}")
 
 

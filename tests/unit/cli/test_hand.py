@@ -51,6 +51,18 @@ def test_hold_and_release_name_the_incident(river: River) -> None:
     assert "goes on" in tell(river, "release", incident).stdout
 
 
+def test_return_says_where_to_follow_it_and_refuses_with_status_1(river: River) -> None:
+    refused = tell(river, "return", "gpu-0")
+    assert (refused.exit_code, "nothing to return" in refused.stdout) == (1, True)
+    river.xid("gpu-0")
+    river.run()
+    assert "--even-so" in tell(river, "return", "gpu-0").stdout
+    begun = tell(river, "return", "gpu-0", "--even-so")
+    (returning,) = [incident for incident in river.all_incidents() if incident.plan == "give-back"]
+    assert begun.exit_code == 0
+    assert f"remediator incidents show {returning.id}" in begun.stdout
+
+
 def test_a_refusal_exits_with_1_and_says_why(river: River) -> None:
     refused = tell(river, "hold", "nobody")
     assert refused.exit_code == 1

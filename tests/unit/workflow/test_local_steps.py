@@ -78,5 +78,9 @@ def test_people_are_told_after_these_seconds() -> None:
         "release-jobs": 180.0,
         "start-jobs": 5.0,
         "prove-resume": 900.0,
+        "accept-node": 300.0,
+        "attach-node": 5.0,
+        "unfence-node": 5.0,
+        "resume-slurm": 60.0,
         "close": 5.0,
     }
