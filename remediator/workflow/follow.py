@@ -12,8 +12,11 @@ from remediator.model.run import JobRun
 from remediator.store import outbox, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.ending import end
+from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
+
+MOVING = frozenset({"release-jobs", "start-jobs"})
 
 Follow = Callable[[sa.Connection, Incident, Any, float], None]
 
@@ -31,6 +34,8 @@ class FollowUps:
             "again": self._again,
             "admitted": self._admitted,
             "ends": self._ends,
+            "requeued": self._requeued,
+            "forgotten": self._forgotten,
         }
 
     def follow(
@@ -83,3 +88,17 @@ class FollowUps:
 
     def _ends(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
         end(connection, self._journal, incident, why, now)
+
+    def _requeued(
+        self, connection: sa.Connection, incident: Incident, taken: dict[str, Any], _now: float
+    ) -> None:
+        for row in steps.of_incident(connection, incident.id):
+            if row.subject == taken["run"]:
+                asks = row.facts.get(ASKS, 0) + 1
+                facts = {**row.facts, ASKS: asks, CTLD_STARTED: taken[CTLD_STARTED]}
+                steps.update(connection, row, facts=facts)
+
+    def _forgotten(self, connection: sa.Connection, incident: Incident, run: str, now: float) -> None:
+        for row in steps.of_incident(connection, incident.id):
+            if row.subject == run and row.name in MOVING:
+                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)

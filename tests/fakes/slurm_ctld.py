@@ -101,6 +101,10 @@ class Ctld:
         """End a job at once."""
         self._end(self._jobs[job_id], "CANCELLED")
 
+    def fail(self, job_id: int, code: int = 1) -> None:
+        """Its batch script exits with this code now."""
+        self._exit(self._jobs[job_id], code)
+
     def forget(self, job_id: int) -> None:
         """MinJobAge has passed: the record is gone."""
         del self._jobs[job_id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from remediator.errors import Blocked
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.workflow.context import Context
+from remediator.workflow.forgotten import forgotten
 from remediator.workflow.ownership import is_our_drain
 from remediator.workflow.runs import moved_on
 from remediator.workflow.step import Step
@@ -24,7 +25,7 @@ class ProveResume(Step):
         if job is None:
             return Done(f"job {run.address} is no longer known to Slurm")
         if not moved_on(job, run):
-            return self._same_run(context, job.state, ended=job.is_over)
+            return self._same_run(context, job)
         if job.is_over:
             return Done(f"job {run.address} ended as restart {job.restart_count}: {job.state}")
         if not _computes(job):
@@ -40,11 +41,13 @@ class ProveResume(Step):
             if is_our_drain(context.slurm.node(name), context.incident):
                 raise Blocked(f"job {job.address} runs on the drained machine again")
 
-    def _same_run(self, context: Context, state: str, *, ended: bool) -> Outcome:
-        address = context.the_run.address
-        if ended:
-            return Done(f"job {address} ended by itself: {state}")
-        return Wait(f"job {address} has not left the node yet: {state}", after=1.0)
+    def _same_run(self, context: Context, job: SlurmJob) -> Outcome:
+        if forgotten(context, job):
+            why = f"slurmctld was restarted and forgot the requeue of job {job.address}"
+            return Wait(f"{why}: asking once more", after=0.5, facts={"forgotten": context.the_run.key})
+        if job.is_over:
+            return Done(f"job {job.address} ended by itself: {job.state}")
+        return Wait(f"job {job.address} has not left the node yet: {job.state}", after=1.0)
 
 
 def _computes(job: SlurmJob) -> bool:

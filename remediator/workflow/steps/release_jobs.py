@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from remediator.errors import Blocked
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
+from remediator.workflow.forgotten import ASKS, forgotten, requeued
 from remediator.workflow.ownership import is_our_drain
 from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
@@ -27,12 +30,12 @@ class ReleaseJobs(Writing):
         if job is None:
             return Done(f"job {run.address} is no longer known to Slurm", {"gone": True})
         if job.is_completing:
-            return Wait(f"job {run.address} is saving (COMPLETING)", after=0.5)
+            return self._saving(context, job)
         if job.state == "UNKNOWN":
             return Wait(f"job {run.address}: its state cannot be read", after=1.0)
         if moved_on(job, run):
             return Done(f"job {run.address} is requeued as restart {job.restart_count}")
-        if not job.holds_nodes or not set(job.nodes) & set(context.incident.slurm_nodes):
+        if not self._is_there(context, job):
             return Done(f"job {run.address} left by itself: {job.state}")
         release = self._release(context, job)
         if release.act == "tell-only":
@@ -50,13 +53,28 @@ class ReleaseJobs(Writing):
         job = context.slurm.job(run.job_id)
         if job is None or moved_on(job, run) or job.is_completing:
             return None
-        if self._release(context, job).act == "requeue":
-            context.slurm.requeue(job)
-        return None
+        if self._release(context, job).act != "requeue":
+            return None
+        started = context.slurm.config().started_at
+        context.slurm.requeue(job)
+        return Wait(f"slurmctld took the requeue of job {run.address}", 0.0, requeued(context, started))
+
+    def _saving(self, context: Context, job: SlurmJob) -> Wait:
+        """The next run is counted already: whatever became of our answer, slurmctld took the requeue."""
+        asked = context.row.acted_at is not None and ASKS not in context.row.facts
+        known = asked and moved_on(job, context.the_run)
+        facts = requeued(context, context.slurm.config().started_at) if known else {}
+        return Wait(f"job {job.address} is saving (COMPLETING)", after=0.5, facts=facts)
+
+    def _is_there(self, context: Context, job: SlurmJob) -> bool:
+        """It holds the sick node, or would be restarted by now had slurmctld not forgotten it."""
+        on_it = job.holds_nodes and bool(set(job.nodes) & set(context.incident.slurm_nodes))
+        return on_it or forgotten(context, job)
 
     def _release(self, context: Context, job: SlurmJob) -> Release:
         """Asked again now: its owner may have said since that the job is to be left, or may go."""
-        return classify(job, frozenset(context.incident.slurm_nodes))
+        alive = replace(job, state="RUNNING") if job.is_over and forgotten(context, job) else job
+        return classify(alive, frozenset(context.incident.slurm_nodes))
 
     def _demand_drain(self, context: Context, job: SlurmJob) -> None:
         for name in set(job.nodes) & set(context.incident.slurm_nodes):
