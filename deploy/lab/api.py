@@ -45,10 +45,16 @@ class Lab:
         return self.layout.name
 
     def up(
-        self, *, kill_wait: int = slurm.GRACE_SECONDS, service: bool = True, watcher: Watcher | None = None
+        self,
+        *,
+        kill_wait: int = slurm.GRACE_SECONDS,
+        service: bool = True,
+        gpu_alerts: bool = True,
+        watcher: Watcher | None = None,
     ) -> dict[str, float]:
         """Bring the lab up and return seconds since the start by phase. LabError when it is up already.
-        `kill_wait` in seconds; `service` False leaves our service out. A failed start is taken down again.
+        `kill_wait` in seconds; `service` False leaves our service out, `gpu_alerts` False the rules by which
+        Prometheus tells a fault a second time. A failed start is taken down again.
         """
         phases = Phases(watcher or Silent())
         with self._locked():
@@ -59,7 +65,7 @@ class Lab:
             with phases.phase("leftovers"):
                 sweep(self.layout, keep_logs=False)
                 check_inotify()
-            self._start(Options(kill_wait, service), golden, phases)
+            self._start(Options(kill_wait, service, gpu_alerts), golden, phases)
         return phases.figures
 
     def _start(self, options: Options, golden: Path, phases: Phases) -> None:

@@ -54,6 +54,7 @@ def up(
         int, typer.Option(help="Slurm's KillWait in seconds: the grace of a job.")
     ] = slurm.GRACE_SECONDS,
     without_service: Annotated[bool, typer.Option(help="Leave our own service out.")] = False,
+    without_alerts: Annotated[bool, typer.Option(help="Leave the alert rules about GPUs out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print seconds since the start, by phase.")] = False,
 ) -> None:
     """Bring the lab up; says so when it is up already."""
@@ -62,7 +63,9 @@ def up(
         typer.echo("{}" if as_json else f"lab {lab.name} is already up")
         return
     with Lines(Console(stderr=True, highlight=False)) as watcher:
-        figures = lab.up(kill_wait=kill_wait, service=not without_service, watcher=watcher)
+        figures = lab.up(
+            kill_wait=kill_wait, service=not without_service, gpu_alerts=not without_alerts, watcher=watcher
+        )
     if as_json:
         typer.echo(json.dumps(figures))
     else:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from deploy.lab import slurm
+from deploy.lab import monitoring, slurm
 from deploy.lab.control import Control, Part
 from deploy.lab.enter import Entry
 from deploy.lab.errors import LabError
@@ -29,7 +29,8 @@ def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) 
     definitions = (
         _foreign_definitions(layout) if operator else [file for file in slinky if "crd" in file.name]
     )
-    _apply(layout, entry, [*_yaml(_LAB / "manifests"), *definitions], stdin=slurm.manifests(layout))
+    first = [*slurm.manifests(layout), *monitoring.manifests(layout)]
+    _apply(layout, entry, [*_yaml(_LAB / "manifests"), *definitions], stdin=first)
     _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(definitions)])
     unwanted = ("crd", "operator") if operator else ("crd",)
     rest = [file for file in slinky if not any(word in file.name for word in unwanted)]

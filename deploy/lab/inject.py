@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from deploy.lab import kmsg, sysfs
+from deploy.lab import dcgm, kmsg, sysfs
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, wait_until
 from deploy.lab.enter import Entry
@@ -54,6 +54,10 @@ class Injector:
     def heat(self, node_name: str, gpu: int, celsius: float) -> None:
         """Set a GPU's temperature."""
         sysfs.set_temperature(self._node(node_name).folder / "sys", gpu, celsius)
+
+    def dcgm(self, node_name: str, gpu: int, gauge: str, value: int) -> None:
+        """Set what dcgm-exporter shows of a GPU: its last "xid", or a check such as PCIE (20: failed)."""
+        dcgm.set_gauge(self._node(node_name).folder, gpu, gauge, value)
 
     def gpu_lost(self, node_name: str, gpu: int) -> None:
         """The device plugin sees a GPU gone, and the driver says so."""

@@ -84,6 +84,12 @@ def heat(context: typer.Context, node: str, gpu: Gpu, celsius: float) -> None:
     _lab(context).inject.heat(node, gpu, celsius)
 
 
+@inject.command()
+def dcgm(context: typer.Context, node: str, gpu: Gpu, gauge: str, value: int) -> None:
+    """Set a gauge of dcgm-exporter, e.g. gpu-0 3 xid 79, or gpu-0 3 PCIE 20 (a failed check)."""
+    _lab(context).inject.dcgm(node, gpu, gauge, value)
+
+
 @inject.command("gpu-lost")
 def gpu_lost(context: typer.Context, node: str, gpu: Gpu) -> None:
     """A GPU falls off the bus: device plugin and kernel log."""

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from deploy.lab import controlplane, imagestore, network, sysfs
+from deploy.lab import controlplane, dcgm, imagestore, network, sysfs
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, Part, wait_until
 from deploy.lab.enter import Entry
@@ -101,8 +101,10 @@ class Node:
         wait_until(lambda: not self.group.processes(), 15, f"node {self.spec.name} does not go off")
 
     def new_boot(self) -> None:
-        """A new boot id, an empty kernel log, uptime 0."""
+        """A new boot id, an empty kernel log, uptime 0; DCGM has seen nothing yet."""
         self.folder.mkdir(exist_ok=True)
+        if self.spec.gpus:
+            dcgm.clear(self.folder)
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "kmsg").write_text("")
         (self.folder / "booted_at").write_text(f"{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}\n")
@@ -143,6 +145,8 @@ class Node:
             plugin = str(self.layout.binary("deviceplugin"))
             bad = f"{self.folder}/gpu-bad"
             parts.append(self._program("deviceplugin", plugin, "nvidia.com/gpu", str(GPUS_PER_NODE), bad))
+            exporter = (sys.executable, "-m", "deploy.lab.dcgm", str(self.folder), self.spec.name)
+            parts.append(self._program("dcgm-exporter", *exporter))
         return parts
 
     def _kubelet_flags(self) -> list[str]:

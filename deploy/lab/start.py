@@ -27,10 +27,13 @@ _SERVICE_PODS = "?labelSelector=app.kubernetes.io%2Fname+in+%28remediator%2Creme
 
 @dataclass(frozen=True)
 class Options:
-    """How a lab is started: `kill_wait` in seconds; `service` False leaves our own service out."""
+    """How a lab is started: `kill_wait` in seconds; `service` False leaves our own service out, `gpu_alerts`
+    False the rules that tell it of GPU faults.
+    """
 
     kill_wait: int = slurm.GRACE_SECONDS
     service: bool = True
+    gpu_alerts: bool = True
 
 
 class Start:
@@ -159,7 +162,7 @@ def write_files(layout: Layout, options: Options) -> None:
     pki.make(layout)
     controlplane.write_files(layout)
     slurm.write_files(layout, options.kill_wait)
-    monitoring.write_files(layout)
+    monitoring.write_files(layout, gpu_alerts=options.gpu_alerts)
 
 
 def launch(layout: Layout, group: Group) -> None:

@@ -92,7 +92,7 @@ def _running(lab: Lab, tell: Callable[[str], None]) -> Iterator[None]:
         yield
         return
     tell(f"bringing lab {lab.name} up")
-    lab.up(kill_wait=KILL_WAIT)
+    lab.up(kill_wait=KILL_WAIT, gpu_alerts=False)
     try:
         yield
     finally:

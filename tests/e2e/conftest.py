@@ -21,7 +21,8 @@ def lab() -> Iterator[Lab]:
     """A running lab with the service in it."""
     take_down_orphans()
     found = Lab(f"test-{os.getpid()}")
-    found.up(kill_wait=KILL_WAIT)
+    # A node is mended long before its alert ends, which would be a second fault to the next test.
+    found.up(kill_wait=KILL_WAIT, gpu_alerts=False)
     try:
         yield found
     finally:
@@ -41,6 +42,6 @@ def inside(request: pytest.FixtureRequest) -> Iterator[None]:
 def take_down_orphans() -> None:
     """Labs of test runs that were killed, and the logs of those that ended."""
     for folder in Layout.of("any").root.parent.glob("*-*"):
-        made_by = re.fullmatch(r"(?:test|second)-(\d+)", folder.name)
+        made_by = re.fullmatch(r"(?:test|second|alerts)-(\d+)", folder.name)
         if made_by and not Path(f"/proc/{made_by[1]}").exists():
             Lab(folder.name).down(keep_logs=False)
