@@ -16,19 +16,21 @@ from deploy.lab.api import Lab
 from deploy.lab.cgroups import Group
 from deploy.lab.errors import LabError
 from deploy.setup.cache import cache_root
-from tests.bench import machine, memory, throughput
+from tests.bench import eviction, machine, memory, overhead, throughput
 from tests.bench.latency import LINE, PUSH, Latency
 from tests.bench.report import BASELINE, Result
 from tests.bench.share import ungrouped
 from tests.bench.site import Lost, Site
 
-NAMES = (LINE, PUSH, "intake", "memory")
+NAMES = (LINE, PUSH, "intake", "memory", "eviction", "replacement")
 KILL_WAIT = 6
 SAMPLES, QUICK_SAMPLES = 100, 20
 ROUNDS, QUICK_ROUNDS = 9, 3
+REPLACEMENTS, QUICK_REPLACEMENTS = 10, 1
 INTAKE_S = 1.0
 WIDTH = 150
 """Columns when the output is no terminal."""
+Tell = Callable[[str], None]
 console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
@@ -63,9 +65,21 @@ def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: St
         result.figures += throughput.intake(rounds, INTAKE_S, cache_root(), status.update)
         result.figures += throughput.decision(rounds, cache_root(), status.update)
     kinds = tuple(kind for kind in (LINE, PUSH) if kind in wanted)
-    if kinds or "memory" in wanted:
+    if kinds or {"memory", "eviction", "replacement"} & set(wanted):
         with _running(lab, status.update):
-            _in_lab(result, lab, kinds, QUICK_SAMPLES if quick else SAMPLES, status.update)
+            _with_lab(result, lab, wanted, kinds, quick=quick, tell=status.update)
+
+
+def _with_lab(
+    result: Result, lab: Lab, wanted: list[str], kinds: tuple[str, ...], *, quick: bool, tell: Tell
+) -> None:
+    if kinds or "memory" in wanted:
+        _in_lab(result, lab, kinds, QUICK_SAMPLES if quick else SAMPLES, tell)
+    if "eviction" in wanted:
+        with lab.visit_network():
+            result.figures += eviction.measure(lab, QUICK_ROUNDS if quick else ROUNDS, tell)
+    if "replacement" in wanted:
+        result.figures += overhead.measure(lab, QUICK_REPLACEMENTS if quick else REPLACEMENTS, tell)
 
 
 def _in_lab(result: Result, lab: Lab, kinds: tuple[str, ...], n: int, tell: Callable[[str], None]) -> None:

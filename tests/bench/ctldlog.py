@@ -57,12 +57,12 @@ class CtldLog:
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         return [
-            (_seconds(match[1].decode()), match[2].decode() if match[2] else None)
+            (log_seconds(match[1].decode()), match[2].decode() if match[2] else None)
             for match in _LINE.finditer(whole)
         ]
 
 
-def _seconds(stamp: str) -> float:
+def log_seconds(stamp: str) -> float:
     """The log has local time without a zone: the zone is what makes it now."""
     naive = datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
     return naive + round((time.time() - naive) / _QUARTER_HOUR) * _QUARTER_HOUR + _CUT_S

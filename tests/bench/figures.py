@@ -10,11 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Goal:
-    """Upper bounds (for rates there are none); None where the project states no bound."""
+    """Upper bounds, for rates a lower one; None where the project states no bound."""
 
     p50: float | None = None
     p99: float | None = None
     ratio: float | None = None
+    at_least: float | None = None
 
     def text(self) -> str:
         """As people write it."""
@@ -23,6 +24,8 @@ class Goal:
             parts.append(f"P50 ≤ {self.p50:g}")
         if self.p99 is not None:
             parts.append(f"P99 ≤ {self.p99:g}")
+        if self.at_least is not None:
+            parts.append(f"P50 ≥ {self.at_least:g}")
         if self.ratio is not None:
             parts.append(f"≤ {self.ratio:g} x floor")
         return ", ".join(parts)

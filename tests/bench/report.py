@@ -67,7 +67,7 @@ def _row(figure: Figure, floor: Figure | None, before: Mapping[str, Any] | None)
         "" if before is None else f"{_short(before['p50'])} ({100 * (figure.p50 / before['p50'] - 1):+.0f} %)"
     )
     numbers = (str(figure.n), _short(figure.p50), _short(figure.p99), _short(figure.worst))
-    return (figure.what, *numbers, *floors, _verdict(figure, floor), then)
+    return (figure.what, *numbers, *floors, verdict(figure, floor), then)
 
 
 def _ratio(figure: Figure, floor: Figure, at: str) -> str:
@@ -76,7 +76,7 @@ def _ratio(figure: Figure, floor: Figure, at: str) -> str:
     return f"{(least / mine if figure.is_rate else mine / least):.1f}"
 
 
-def _verdict(figure: Figure, floor: Figure | None) -> str:
+def verdict(figure: Figure, floor: Figure | None) -> str:
     """The goal and whether it was met; a bench never fails on timing."""
     goal = figure.goal
     if not goal.text():
@@ -85,6 +85,7 @@ def _verdict(figure: Figure, floor: Figure | None) -> str:
     met = (
         (goal.p50 is None or figure.p50 <= goal.p50)
         and (goal.p99 is None or figure.p99 <= goal.p99)
+        and (goal.at_least is None or figure.p50 >= goal.at_least)
         and (goal.ratio is None or ratio <= goal.ratio)
     )
     return f"{goal.text()}: {'met' if met else 'MISSED'}"

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.bench.ctldlog import CtldLog
-from tests.bench.figures import Figure, percentile
+from tests.bench.figures import Figure, Goal, percentile
+from tests.bench.overhead import Marks, own, terms
+from tests.bench.report import verdict
 
 
 @pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 50), (99, 99), (100, 100)])
@@ -47,3 +49,20 @@ def test_the_next_drain_of_the_node_counts_with_the_last_look_before_it(tmp_path
     assert drain.at == pytest.approx(now + 1.4005, abs=1e-4)
     assert drain.asked_at == pytest.approx(now + 1.2005, abs=1e-4)
     assert clock.drain_of("w-0", 0.05) is None
+
+
+def test_the_terms_of_a_replacement_sum_up_to_the_whole_way() -> None:
+    marks = Marks(
+        fault=0.0, requeue=0.5, job_gone=3.0, unprotected=4.0, evicted=4.5, pod_created=6.0, admitted=5.0,
+        registered=8.0, idle=13.0, running=14.0,
+    )  # fmt: skip
+    found = terms(marks)
+    assert sum(found.values()) == marks.running - marks.fault
+    assert own(found) == 1.0
+    assert found["pod-protect lag"] == 1.0
+
+
+def test_a_rate_has_a_goal_that_it_must_reach() -> None:
+    slow = Figure("r", "evictions/s", (49.0,), goal=Goal(at_least=50))
+    fast = Figure("r", "evictions/s", (50.0,), goal=Goal(at_least=50))
+    assert (verdict(slow, None), verdict(fast, None)) == ("P50 ≥ 50: MISSED", "P50 ≥ 50: met")

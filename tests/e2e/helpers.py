@@ -18,6 +18,7 @@ from deploy.lab.demo.story import JOB_FILES
 from deploy.lab.slurm import chroot
 from deploy.lab.spec import SLURM_NAMESPACE, WORKERS
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
+from remediator.kube.spare import ADMITTED, CLAIM, DETACHED, RETIRED, SpareKeys
 from tests.servers.slurm import count_drains, count_requests, count_requeues, wait_for
 
 Json = dict[str, Any]
@@ -30,6 +31,8 @@ ENDLESS = 1_000_000
 ONE_OF_EACH = dict.fromkeys(
     ("drains", "drain writes", "requeues", "requeue writes", "fences", "fences anywhere"), 1
 )
+_KEYS = SpareKeys()
+_OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _TROUBLE = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG"}
 
@@ -91,6 +94,14 @@ class Servers:
             "fences": self.fences(node),
             "fences anywhere": self.fences(),
         }
+
+    def ctld_text(self) -> str:
+        """What slurmctld has logged."""
+        return self._ctld.text()
+
+    def audit_text(self) -> str:
+        """The API server's audit events, one JSON object a line."""
+        return self._audit.text()
 
     def writes(self) -> int:
         """Everything that changed a Slurm node or job on our behalf, or tried to change a node."""
@@ -314,6 +325,18 @@ class Site:
         wait_for(f"{WORKERS} idle workers", self._all_idle, 90, every=0.3)
         if self.controller.metric("remediator_incidents_open"):
             self.controller.forget()
+
+    def refill(self) -> None:
+        """A repaired node comes back as the pool's spare, as a person would do it."""
+        spare = {"key": _KEYS.spare, "value": _KEYS.value, "effect": "NoSchedule"}
+        patch = {
+            "metadata": {"annotations": dict.fromkeys(_OURS), "labels": {_KEYS.spare: _KEYS.value}},
+            "spec": {"unschedulable": None, "taints": [spare]},
+        }
+        for node in self.lab.api.get("/api/v1/nodes")["items"]:
+            if any(taint["key"] == RETIRED for taint in node["spec"].get("taints", ())):
+                name = node["metadata"]["name"]
+                self.lab.kubectl("patch", "node", name, "--type=merge", "-p", json.dumps(patch))
 
     def _unfence(self, node: Json) -> None:
         """As a person gives a node back, before it is resumed in Slurm: the operator looks at the cordon."""

@@ -9,22 +9,21 @@ import pytest
 
 from deploy.lab.api import Lab
 from deploy.lab.spec import WORKERS
-from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
-from remediator.kube.spare import ADMITTED, CLAIM, DETACHED, RETIRED, SpareKeys
+from remediator.kube.fence import FENCED
+from remediator.kube.spare import RETIRED, SpareKeys
 from tests.e2e.helpers import Json, Servers, Site, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 KEYS = SpareKeys()
 VETO = "remediator.dev/no-replace"
-OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
 
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
     with in_order(lab, "full") as found:
         yield found
-        give_back(found)
+        found.refill()
 
 
 def nodes(site: Site) -> dict[str, Json]:
@@ -37,18 +36,6 @@ def taints(node: Json) -> set[str]:
 
 def spares(site: Site) -> list[str]:
     return [name for name, node in nodes(site).items() if KEYS.spare in taints(node)]
-
-
-def give_back(site: Site) -> None:
-    """A repaired node comes back as the pool's spare, as a person would do it."""
-    for name, node in nodes(site).items():
-        if RETIRED in taints(node):
-            spare = {"key": KEYS.spare, "value": KEYS.value, "effect": "NoSchedule"}
-            patch = {
-                "metadata": {"annotations": dict.fromkeys(OURS), "labels": {KEYS.spare: KEYS.value}},
-                "spec": {"unschedulable": None, "taints": [spare]},
-            }
-            site.lab.kubectl("patch", "node", name, "--type=merge", "-p", json.dumps(patch))
 
 
 def test_a_spare_comes_in_and_the_victim_starts_before_an_older_competitor(site: Site) -> None:
