@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from remediator.model.decision import Decision
+from remediator.model.incident import Tier
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
@@ -16,21 +18,19 @@ WORDS = {
 }
 
 
+def room(_tier: Tier) -> str | None:
+    """No budget refuses anything."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the store says: the machine's last closed incident, and how many nodes are being treated.
-
-    `limit` is None when no budget applies.
+    """What the store says: the machine's last closed incident, and why budgets `refuse` to drain another
+    node of its pool for evidence of some tier (None: they do not).
     """
 
     last_closed: str | None
-    running: int
-    limit: int | None
-
-    @property
-    def is_full(self) -> bool:
-        """No other node may be treated now."""
-        return self.limit is not None and self.running >= self.limit
+    refuse: Callable[[Tier], str | None] = room
 
 
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
@@ -68,14 +68,9 @@ def _limited(decision: Decision, node: Machine, situation: Situation) -> Decisio
         return decision.model_copy(
             update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
         )
-    if situation.is_full:
-        return decision.model_copy(
-            update={
-                "action": "hold",
-                "sentence": f"{decision.cause}: {situation.running} nodes are being treated already "
-                f"(the budget is {situation.limit} at once)",
-            }
-        )
+    refused = situation.refuse(decision.tier)
+    if refused is not None:
+        return decision.model_copy(update={"action": "hold", "sentence": f"{decision.cause}: {refused}"})
     return decision
 
 

@@ -52,6 +52,7 @@ from remediator.web.server import HttpServer
 from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.engine import Call, Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
 from slurm_bridge.rest.backend import RestSlurm
 from slurm_bridge.rest.token import FileToken
 
@@ -166,9 +167,10 @@ class Controller:
 
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
-        engine = Engine(journal, self.settings.cluster.name)
         inventory = self.caches.inventory(self.settings.pools)
-        triage = Triage(inventory, self.policy, self.settings.budgets, engine, journal)
+        ledger = Ledger(self.settings.budgets, inventory.pool_size)
+        engine = Engine(journal, self.settings.cluster.name, ledger)
+        triage = Triage(inventory, self.policy, ledger, engine, journal)
         core = Core(self.store, engine, triage, journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)

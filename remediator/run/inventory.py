@@ -68,6 +68,10 @@ class CachedInventory:
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
         )
 
+    def pool_size(self, pool: str) -> int:
+        """How many nodes are in a pool."""
+        return self._pool_sizes()[pool]
+
     def _pool_of(self, node: NodeView) -> str | None:
         for name, pool in self._pools.items():
             if all(node.labels.get(key) == value for key, value in pool.node_selector.items()):

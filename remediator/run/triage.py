@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -11,16 +10,16 @@ from remediator.incidents.correlate import boot_of
 from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
-from remediator.model.incident import GIVE_BACK, Incident
+from remediator.model.incident import GIVE_BACK, Incident, Tier
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.policy.decide import Situation, decide
 from remediator.policy.rules import Rules
-from remediator.settings import Budgets
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
 
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 log = logger(stage="triage")
@@ -33,34 +32,38 @@ class Inventory(Protocol):
         """The node of exactly this name, or None."""
 
 
-TREATING = ("move-jobs", "replace")
+TIERS: tuple[Tier, ...] = ("T0", "T1", "T2", "T3")
 Judged = tuple[str, str | None]
 
 
 class StoreView:
-    """What a turn's decisions want to know of the store; asked only when it matters, and the count once."""
+    """What a turn's decisions want to know of the store; asked only when it matters, and a budget once."""
 
-    def __init__(self, connection: sa.Connection, budgets: Budgets) -> None:
+    def __init__(self, connection: sa.Connection, ledger: Ledger, now: float) -> None:
         self._connection = connection
-        self._budgets = budgets
-
-    @cached_property
-    def running(self) -> int:
-        """Nodes being treated."""
-        return incidents.running_count(self._connection, TREATING)
+        self._ledger = ledger
+        self._now = now
+        self._refused: dict[tuple[str | None, Tier], str | None] = {}
 
     def started(self) -> None:
-        """Another node is treated from now on: what was counted is not true any more."""
-        self.__dict__.pop("running", None)
+        """Another node is treated from now on: what was known of budgets is not true any more."""
+        self._refused.clear()
 
     def of(self, machine: Machine | None) -> Situation:
         """The situation of one machine."""
-        limited = machine is not None and self._budgets.enabled
+        pool = machine.pool if machine else None
         return Situation(
             last_closed=self._last_closed(machine) if machine and machine.fenced_by else None,
-            running=self.running if limited else 0,
-            limit=self._budgets.concurrent.of(machine.pool_size) if machine and limited else None,
+            refuse=lambda tier: self.refused(pool, tier),
         )
+
+    def refused(self, pool: str | None, tier: Tier) -> str | None:
+        """Why no other node of this pool may be drained for evidence of this tier."""
+        key = (pool, tier)
+        if key not in self._refused:
+            asked = self._ledger.drain_refused(self._connection, pool, tier, self._now) if pool else None
+            self._refused[key] = asked
+        return self._refused[key]
 
     def _last_closed(self, machine: Machine) -> str | None:
         closed = incidents.last_closed(self._connection, machine.key)
@@ -71,11 +74,11 @@ class Triage:
     """Judges each signal once, in the transaction that also starts what it causes."""
 
     def __init__(
-        self, inventory: Inventory, rules: Rules, budgets: Budgets, engine: Engine, journal: Journal
+        self, inventory: Inventory, rules: Rules, ledger: Ledger, engine: Engine, journal: Journal
     ) -> None:
         self._inventory = inventory
         self._rules = rules
-        self._budgets = budgets
+        self._ledger = ledger
         self._engine = engine
         self._journal = journal
 
@@ -93,7 +96,7 @@ class Triage:
         """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
         and stands before no other.
         """
-        view = StoreView(connection, self._budgets)
+        view = StoreView(connection, self._ledger, now)
         verdicts: list[signals.Verdict] = []
         last, more = 0, True
         while more and len(verdicts) < PAGE:
@@ -110,7 +113,7 @@ class Triage:
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
         sentences = []
-        view = StoreView(connection, self._budgets)
+        view = StoreView(connection, self._ledger, now)
         for incident in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(incident.node)
             if machine is None or machine.key != incident.key:
@@ -126,7 +129,7 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
     ) -> Decision | None:
         """The first decision to act on evidence of the machine's present boot."""
-        if view.of(machine).is_full or machine.stage == "observe":
+        if machine.stage == "observe" or all(view.refused(machine.pool, tier) for tier in TIERS):
             return None  # looked at in every turn: what no evidence could change is not worth reading it
         for signal in signals.of_incident(connection, incident.id):
             if boot_of(signal, machine.boot_id, now) == "present":
@@ -145,7 +148,7 @@ class Triage:
             "slurm_nodes": machine.slurm_nodes,
         }
         incidents.update(connection, incident.id, **changes)
-        self._engine.start(connection, incident.model_copy(update=changes), now)
+        self._start(connection, incident.model_copy(update=changes), now)
 
     def _verdict(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -248,5 +251,9 @@ class Triage:
         detail["evidence"] = signal.dedupe
         self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
         if decision.action == "act":
-            self._engine.start(connection, incident, now)
+            self._start(connection, incident, now)
         return incident
+
+    def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        self._ledger.drain(connection, incident, now)
+        self._engine.start(connection, incident, now)

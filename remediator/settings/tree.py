@@ -183,14 +183,49 @@ class Share(Section):
         return max(self.at_least, math.floor(nodes * self.percent / 100))
 
 
+class Limit(Share):
+    """How many nodes of a pool one kind of work may be on."""
+
+    percent: float = Field(default=2.0, ge=0, le=100)
+    """Nodes allowed at once, in percent of the pool; the larger of the two counts."""
+
+    per_hour: int | None = Field(default=10, ge=1, le=100_000)
+    """Nodes allowed in any hour; null sets no such limit."""
+
+
+class KnownBad(Limit):
+    """As `Limit`, but for nodes that must not take jobs: never less than two."""
+
+    at_least: int = Field(default=2, ge=2, le=100_000)
+    """Nodes allowed at once, however small the pool is."""
+
+    percent: float = Field(default=10.0, ge=0, le=100)
+    """Nodes allowed at once, in percent of the pool; the larger of the two counts."""
+
+    per_hour: int | None = Field(default=None, ge=1, le=100_000)
+    """Nodes allowed in any hour; null sets no such limit."""
+
+
 class Budgets(Section):
-    """How many nodes may be acted on before a person has to look."""
+    """How many nodes of each pool may be acted on before the next one has to wait."""
 
     enabled: bool = True
     """false lifts every budget; for benchmarks and laboratories only."""
 
-    concurrent: Share = Share(at_least=2, percent=2)
-    """Nodes treated at once: drained, fenced, their jobs released."""
+    drain_t0: KnownBad = KnownBad()
+    """Nodes drained and fenced on final evidence (T0), until their incidents close."""
+
+    drain: Limit = Limit()
+    """Nodes of the other tiers drained and fenced, until their incidents close."""
+
+    release: Limit = Limit()
+    """Nodes whose jobs are asked to save and restart, until they run again."""
+
+    evict: Limit = Limit()
+    """Nodes whose pods are evicted, until they are empty."""
+
+    replace: Limit = Limit()
+    """Nodes that are replaced, from the claim of a spare until their incidents close."""
 
 
 class Leadership(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,11 +19,6 @@ _LAST_CLOSED = (
     .limit(1)
 )
 _STARTED = sa.exists().where(step.c.incident == incident.c.id)
-_RUNNING = (
-    sa.select(sa.func.count())
-    .select_from(incident)
-    .where(OPEN, incident.c.plan.in_(sa.bindparam("plans", expanding=True)), _STARTED)
-)
 _OPEN_COUNT = sa.select(sa.func.count()).select_from(incident).where(OPEN)
 _AT_THE_DOOR = (
     sa.select(incident).where(OPEN, incident.c.state == "held", ~_STARTED).order_by(incident.c.opened_at)
@@ -61,11 +55,6 @@ def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     """The newest closed incident of a machine; a return to service is none."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
     return _incident(row) if row else None
-
-
-def running_count(connection: sa.Connection, plans: Sequence[str]) -> int:
-    """How many incidents are carrying out one of `plans` now: what concurrent budgets are computed from."""
-    return int(connection.execute(_RUNNING, {"plans": list(plans)}).scalar_one())
 
 
 def open_count(connection: sa.Connection) -> int:

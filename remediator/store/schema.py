@@ -96,6 +96,17 @@ UNFINISHED = step.c.state != sa.literal_column("'done'")
 sa.Index("step_unfinished", step.c.incident, step.c.ordinal,
          sqlite_where=UNFINISHED, postgresql_where=UNFINISHED)  # fmt: skip
 
+debit = sa.Table(
+    "debit",
+    metadata,
+    sa.Column("incident", sa.String, sa.ForeignKey("incident.id"), primary_key=True),
+    sa.Column("budget", sa.String, primary_key=True),
+    sa.Column("pool", sa.String, nullable=False),
+    sa.Column("step", sa.String, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+)
+sa.Index("debit_of_pool", debit.c.pool, debit.c.budget, debit.c.at)
+
 job_run = sa.Table(
     "job_run",
     metadata,

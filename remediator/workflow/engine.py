@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident, reason_prefix
-from remediator.model.plan import Done, Outcome, StepRow, Wait
+from remediator.model.plan import Done, Hold, Outcome, StepRow, Wait
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
@@ -21,9 +21,12 @@ from remediator.workflow.ending import end
 from remediator.workflow.follow import FollowUps
 from remediator.workflow.givenback import may_stop
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
 from remediator.workflow.plans import main_rows
 from remediator.workflow.step import Local, Writing
 from remediator.workflow.steps import STEPS
+
+LOOK_AGAIN_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,9 @@ def place_of(row: StepRow) -> Place:
 class Engine:
     """Everything happens on the caller's connection; the caller holds the epoch."""
 
-    def __init__(self, journal: Journal, cluster: str) -> None:
+    def __init__(self, journal: Journal, cluster: str, ledger: Ledger = UNLIMITED) -> None:
         self._journal = journal
+        self._ledger = ledger
         self._follow_ups = FollowUps(journal, cluster)
 
     def start(
@@ -141,8 +145,21 @@ class Engine:
             if incident is not None and not incident.held_by:
                 runs = tuple(steps.runs_seen(connection, incident_id))
                 spare = spares.of_incident(connection, incident_id)
-                out += [self._call(connection, incident, row, runs, spare, now) for row in rows]
+                affordable = [self._afford(connection, incident, row, now) for row in rows]
+                out += [self._call(connection, incident, row, runs, spare, now) for row in affordable if row]
         return out
+
+    def _afford(
+        self, connection: sa.Connection, incident: Incident, row: StepRow, now: float
+    ) -> StepRow | None:
+        """The row, once the budget it needs is debited; None when it has to wait for that, and says so."""
+        refused = self._ledger.draw(connection, incident, row, now)
+        if refused is None:
+            return resumed(row, now)
+        outcome = Hold(refused, after=LOOK_AGAIN_S)
+        after = self._journal.outcome(connection, incident, waiting(row), outcome, now)
+        self._move_incident(connection, incident, after, now)
+        return None
 
     def _look_again(self, connection: sa.Connection, incident_id: str, now: float) -> None:
         incident = incidents.get(connection, incident_id)
@@ -171,7 +188,8 @@ class Engine:
         may_act = False
         if isinstance(step, Writing) and row.state == "pending":
             may_act = True
-            row = self._journal.intent(connection, incident, row, step.intention(incident, run), now)
+            act, budget = step.intention(incident, run), self._ledger.budget_of(row)
+            row = self._journal.intent(connection, incident, row, act, now, budget)
         return Call(incident, row, may_act, run, runs, spare)
 
     def _move_incident(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> None:

@@ -32,9 +32,15 @@ class Journal:
         return fresh
 
     def intent(
-        self, connection: sa.Connection, incident: Incident, row: StepRow, act: str, now: float
+        self,
+        connection: sa.Connection,
+        incident: Incident,
+        row: StepRow,
+        act: str,
+        now: float,
+        budget: str | None = None,
     ) -> StepRow:
-        """Commit to one act: what (`act`), on which target, under which operation id."""
+        """Commit to one act: what (`act`), on which target, under which operation id, on which budget."""
         after = replace(
             row,
             state="running",
@@ -43,7 +49,7 @@ class Journal:
             acted_at=now,
         )
         _save(connection, after)
-        detail = {"act": act}
+        detail = {"act": act} | ({"budget": budget} if budget else {})
         self.record(connection, "intent", incident, now, row=after, why=incident.sentence, detail=detail)
         return after
 

@@ -27,6 +27,7 @@ from remediator.store import leadership, signals
 from remediator.store.engine import Store, open_store
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
 from tests.bench.figures import Figure, milliseconds
 from tests.bench.profiles import top_costs
 from tests.bench.rawstore import RawStore
@@ -169,8 +170,10 @@ class World:
         with self._store.write() as connection:
             epoch = leadership.acquire(connection, "bench", 3600.0, sole=True)
         journal = Journal("bench", epoch or 0)
-        engine = Engine(journal, "bench")
-        triage = Triage(_inventory(), rules.load(), budgets, engine, journal)
+        inventory = _inventory()
+        ledger = Ledger(budgets, inventory.pool_size)
+        engine = Engine(journal, "bench", ledger)
+        triage = Triage(inventory, rules.load(), ledger, engine, journal)
         self._core = Core(self._store, engine, triage, journal)
         self._counts = itertools.count()
         self._open(opened)

@@ -25,13 +25,14 @@ from remediator.policy import rules
 from remediator.run.core import Core
 from remediator.run.inventory import CachedInventory
 from remediator.run.triage import Triage
-from remediator.settings import Budgets, Pool
+from remediator.settings import Budgets, Pool, Stage
 from remediator.store import incidents, leadership, signals
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
 from remediator.workflow.context import Conduct, Context, NoSpare, Ports
 from remediator.workflow.engine import Answer, Call, Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
 from remediator.workflow.steps import STEPS
 from slurm_bridge.model import SlurmJob
 from tests.fakes.kube import FakeCluster
@@ -58,9 +59,16 @@ class River:
     """One cluster, one store, and as many controller lives as the test wants."""
 
     def __init__(
-        self, folder: Path, *, budgets: Budgets | None = None, spares: int = 1, no_spare: NoSpare = "go-on"
+        self,
+        folder: Path,
+        *,
+        budgets: Budgets | None = None,
+        spares: int = 1,
+        no_spare: NoSpare = "go-on",
+        stage: Stage | None = None,
     ) -> None:
         self.folder = folder
+        self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
         self.slurm = FakeSlurm(self.clock, nodes=tuple(f"w-{name}" for name in NODES))
         self.kube = FakeCluster(self.clock)
@@ -89,8 +97,10 @@ class River:
             epoch = leadership.acquire(connection, f"life-{self.lives}", 10.0, sole=True)
         assert epoch is not None
         journal = Journal(f"life-{self.lives}", epoch)
-        engine = Engine(journal, "test")
-        triage = Triage(self.inventory(), rules.load(), self.budgets, engine, journal)
+        inventory = self.inventory()
+        ledger = Ledger(self.budgets, inventory.pool_size)
+        engine = Engine(journal, "test", ledger)
+        triage = Triage(inventory, rules.load(), ledger, engine, journal)
         self.core = Core(self.store, engine, triage, journal)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
@@ -106,7 +116,7 @@ class River:
             lambda name: self.kube.view(name) if name in self.names else None,
             lambda: [self.kube.view(name) for name in self.names],
             lambda: [pod for name in self.names for pod in self.kube._driver.pods_on(name, deadline=5.0)],
-            POOLS,
+            self.pools,
         )
 
     def submit_job(self, *, width: int = 2, save: float = 1.0, **fields: Any) -> int:

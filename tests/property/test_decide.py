@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remediator.model.incident import Tier
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
-from remediator.policy.decide import Situation, decide
+from remediator.policy.decide import Situation, decide, room
 from remediator.policy.rules import load
 
 RULES = load()
@@ -37,11 +38,20 @@ signals = st.builds(
     dedupe=words,
     detail=details,
 )
+
+
+def full(_tier: Tier) -> str | None:
+    return "the budget is used up"
+
+
+def full_for_suspects(tier: Tier) -> str | None:
+    return None if tier == "T0" else "the budget is used up"
+
+
 situations = st.builds(
     Situation,
     last_closed=st.none() | st.sampled_from(["i1", "i2"]),
-    running=st.integers(0, 20),
-    limit=st.none() | st.integers(1, 20),
+    refuse=st.sampled_from([room, full, full_for_suspects]),
 )
 machines: Any = st.builds(
     Machine,
@@ -86,7 +96,7 @@ def test_to_act_takes_a_rule_a_stage_and_room(signal: Signal, machine: Machine, 
     assert rule.plan != "record"
     assert machine.stage in {"full", "drain-only"}
     assert decision.plan == ("drain-only" if machine.stage == "drain-only" else rule.plan)
-    assert situation.limit is None or situation.running < situation.limit
+    assert situation.refuse(rule.tier) is None
     assert machine.fenced_by is None or machine.fenced_by != situation.last_closed
     assert (decision.tier, decision.cause) == (rule.tier, rule.cause)
     assert machine.name in decision.sentence
@@ -97,12 +107,18 @@ def test_a_fatal_code_of_a_healthy_pool_acts(signal: Signal, machine: Machine, s
     """So that the properties above are not true of a policy that does nothing."""
     fatal = signal.model_copy(update={"kind": "xid", "code": 79})
     ready = machine.model_copy(update={"pool": "training", "stage": "full", "fenced_by": None})
-    room = Situation(last_closed=situation.last_closed, running=0, limit=situation.limit)
-    assert decide(fatal, ready, RULES, room).action == "act"
+    assert decide(fatal, ready, RULES, Situation(situation.last_closed)).action == "act"
 
 
-@given(signal=signals, machine=machines, situation=situations)
-def test_a_smaller_budget_never_allows_more(signal: Signal, machine: Machine, situation: Situation) -> None:
-    fuller = Situation(situation.last_closed, situation.running + 1, situation.limit)
-    if decide(signal, machine, RULES, fuller).action == "act":
-        assert decide(signal, machine, RULES, situation).action == "act"
+@given(signal=signals, machine=machines, last_closed=st.none() | st.sampled_from(["i1", "i2"]))
+def test_a_used_up_budget_never_allows_more(
+    signal: Signal, machine: Machine, last_closed: str | None
+) -> None:
+    free, used = Situation(last_closed), Situation(last_closed, full)
+    before, after = (decide(signal, machine, RULES, situation) for situation in (free, used))
+    if before.action == "act":
+        assert after == before.model_copy(
+            update={"action": "hold", "sentence": f"{before.cause}: the budget is used up"}
+        )
+    else:
+        assert after == before

@@ -12,7 +12,7 @@ from remediator.policy.decide import Situation, decide
 from remediator.policy.rules import load
 
 RULES = load()
-FREE = Situation(last_closed=None, running=0, limit=3)
+FREE = Situation(last_closed=None)
 
 
 def xid(code: int, *, kind: str = "xid", **extra: Any) -> Signal:
@@ -79,17 +79,17 @@ def test_an_observing_pool_holds_and_a_draining_pool_only_drains() -> None:
     assert decide(xid(79), machine(stage="drain-only"), RULES, FREE).plan == "drain-only"
 
 
-def test_a_full_budget_holds_and_says_its_number() -> None:
-    decision = decide(xid(79), machine(), RULES, Situation(last_closed=None, running=3, limit=3))
+def test_a_used_up_budget_of_the_tier_holds_and_says_why() -> None:
+    full = Situation(None, refuse=lambda tier: f"the budget of {tier} is used up")
+    decision = decide(xid(79), machine(), RULES, full)
     assert decision.action == "hold"
-    assert "3 nodes" in decision.sentence
-    assert (
-        decide(xid(79), machine(), RULES, Situation(last_closed=None, running=9, limit=None)).action == "act"
-    )
+    assert "budget of T0 is used up" in decision.sentence
+    suspects = Situation(None, refuse=lambda tier: None if tier == "T0" else "used up")
+    assert decide(xid(79), machine(), RULES, suspects).action == "act"
 
 
 def test_a_node_its_last_incident_still_fences_is_recorded() -> None:
-    situation = Situation(last_closed="i1", running=0, limit=3)
+    situation = Situation(last_closed="i1")
     assert decide(xid(79), machine(fenced_by="i1"), RULES, situation).action == "record"
     assert decide(xid(79), machine(fenced_by=None), RULES, situation).action == "act"
 

@@ -18,13 +18,14 @@ from remediator.policy import rules
 from remediator.run.core import Core, Turn
 from remediator.run.triage import Triage
 from remediator.settings import Budgets
-from remediator.settings.tree import Share
+from remediator.settings.tree import KnownBad
 from remediator.store import incidents, leadership, schema, signals, steps
 from remediator.store.engine import Store, open_store
 from remediator.workflow.engine import Answer, Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
 
-ONE_AT_ONCE = Budgets(concurrent=Share(at_least=1, percent=0))
+TWO_AT_ONCE = Budgets(drain_t0=KnownBad(percent=0))
 NO_BUDGET = Budgets(enabled=False)
 
 
@@ -45,12 +46,17 @@ class Deciding:
     def life(self, epoch: int) -> Core:
         """A core that believes to lead in `epoch`."""
         journal = Journal("me", epoch)
-        engine = Engine(journal, "test")
-        return Core(self.store, engine, Triage(self, rules.load(), self.budgets, engine, journal), journal)
+        ledger = Ledger(self.budgets, self.pool_size)
+        engine = Engine(journal, "test", ledger)
+        return Core(self.store, engine, Triage(self, rules.load(), ledger, engine, journal), journal)
 
     def machine(self, name: str) -> Machine | None:
         """The Inventory of this world."""
         return self.machines.get(name)
+
+    def pool_size(self, _pool: str) -> int:
+        """How many nodes are in any pool."""
+        return len(self.machines)
 
     def add(self, name: str, **changes: Any) -> None:
         """A machine, or changes to one that is there."""

@@ -14,7 +14,7 @@ from remediator.model.machine import Machine
 from remediator.run.core import RECONSIDER_S
 from remediator.store import incidents
 from remediator.workflow.engine import Engine
-from tests.unit.run.deciding import ONE_AT_ONCE, Deciding
+from tests.unit.run.deciding import TWO_AT_ONCE, Deciding
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def here(tmp_path: Path) -> Deciding:
 
 @pytest.fixture
 def tight(tmp_path: Path) -> Deciding:
-    return Deciding(tmp_path, ONE_AT_ONCE)
+    return Deciding(tmp_path, TWO_AT_ONCE)
 
 
 def test_a_fatal_signal_opens_an_incident_with_its_plan(here: Deciding) -> None:
@@ -145,44 +145,54 @@ def test_more_signals_than_one_turn_takes_are_taken_at_once_by_the_next(here: De
 
 
 def test_over_the_budget_the_incident_is_held_without_steps(tight: Deciding) -> None:
-    tight.signal("gpu-0")
-    tight.signal("gpu-1")
+    for number in range(3):
+        tight.signal(f"gpu-{number}")
     tight.turn()
-    first, second = tight.incidents()
-    assert (first.state, second.state) == ("open", "held")
-    assert tight.steps(second.id) == []
-    assert "budget is 1" in second.sentence
+    first, second, third = tight.incidents()
+    assert (first.state, second.state, third.state) == ("open", "open", "held")
+    assert tight.steps(third.id) == []
+    assert "budget drain_t0 of pool training is used up: 2 at once" in third.sentence
+    assert all(one.id in third.sentence for one in (first, second))
 
 
 def test_a_held_incident_goes_on_when_the_budget_frees(tight: Deciding) -> None:
-    tight.signal("gpu-0")
-    tight.signal("gpu-1")
+    for number in range(3):
+        tight.signal(f"gpu-{number}")
     tight.turn()
     assert tight.turn().sentences == ()
     tight.close(tight.incidents()[0].id)
+    tight.core = tight.life(1)  # and a restart in between forgets nothing
     (sentence,) = tight.turn().sentences
-    first, second = tight.incidents()
-    assert (first.state, second.state, second.sentence) == ("closed", "open", sentence)
-    assert tight.steps(second.id)
-    assert tight.actions().count("incident-opened") == 2
+    third = tight.incidents()[2]
+    assert (third.state, third.sentence) == ("open", sentence)
+    assert tight.steps(third.id)
+    assert tight.actions().count("incident-opened") == 3
 
 
 def test_a_freed_budget_admits_only_as_many_as_it_has_room_for(tight: Deciding) -> None:
-    for number in range(3):
+    for number in range(4):
         tight.signal(f"gpu-{number}")
     tight.turn()
     tight.close(tight.incidents()[0].id)
     tight.turn()
-    assert [incident.state for incident in tight.incidents()] == ["closed", "open", "held"]
+    assert [incident.state for incident in tight.incidents()] == ["closed", "open", "open", "held"]
 
 
 def test_new_evidence_on_a_held_incident_folds_in_and_starts_nothing(tight: Deciding) -> None:
-    tight.signal("gpu-0")
-    tight.signal("gpu-1")
+    for number in range(3):
+        tight.signal(f"gpu-{number}")
     tight.turn()
-    tight.signal("gpu-1", 64)
+    tight.signal("gpu-2", 64)
     tight.turn()
-    assert [incident.state for incident in tight.incidents()] == ["open", "held"]
+    assert [incident.state for incident in tight.incidents()] == ["open", "open", "held"]
+
+
+def test_budgets_are_per_pool(tight: Deciding) -> None:
+    tight.add("gpu-2", pool="other")
+    for number in range(3):
+        tight.signal(f"gpu-{number}")
+    tight.turn()
+    assert [incident.state for incident in tight.incidents()] == ["open", "open", "open"]
 
 
 def test_an_observing_pool_holds_and_goes_on_when_the_stage_is_raised(here: Deciding) -> None:

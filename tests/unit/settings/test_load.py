@@ -240,7 +240,7 @@ def documented(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, 
 
 def test_every_setting_is_documented_in_a_sentence() -> None:
     texts = dict(documented(Settings))
-    assert {"cluster", "pools.stage", "budgets.concurrent.percent"} <= texts.keys()
+    assert {"cluster", "pools.stage", "budgets.drain_t0.percent", "budgets.evict.per_hour"} <= texts.keys()
     assert [name for name, text in texts.items() if not (text or "").endswith(".")] == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from remediator.store import incidents, signals, steps
+from remediator.store import debits, incidents, signals, steps
 from remediator.store.engine import open_store
 
 ASKED: dict[str, sa.Select[Any]] = {
@@ -19,13 +19,15 @@ ASKED: dict[str, sa.Select[Any]] = {
     "(incident=? AND name=?)": steps._DRAINED,
     "signal_unhandled": signals._UNHANDLED,
     "signal_of_incident": signals._OF_INCIDENT,
+    "debit_of_pool": debits._STANDING.params(pool="p", budget="b", until=["close"], since=0.0),
 }
 
 
 @pytest.mark.parametrize("index", ASKED)
 def test_a_query_of_every_turn_uses_its_index(tmp_path: Path, index: str) -> None:
     store = open_store(f"sqlite:///{tmp_path}/s.db")
-    text = str(ASKED[index].compile(dialect=store.engine.dialect))
+    rendered = {"render_postcompile": True}
+    text = str(ASKED[index].compile(dialect=store.engine.dialect, compile_kwargs=rendered))
     with store.read() as connection:
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", ("1",) * text.count("?")).all()
     plan = [row[3] for row in rows]

@@ -1,0 +1,106 @@
+"""Draws on budgets in the transaction that commits to the work; a limit that is off costs no query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from remediator.model.incident import Incident, Tier
+from remediator.model.plan import StepRow, StepState
+from remediator.policy.budgets import HOUR_S, Budget, Debit, drain_budget, refusal
+from remediator.settings import Budgets
+from remediator.store import debits
+
+GUARDED: dict[str, Budget] = {
+    "hold-place": "release",
+    "release-jobs": "release",
+    "claim-spare": "replace",
+    "force-down": "evict",
+    "evict-pods": "evict",
+}
+"""Steps that draw on a budget, once per incident, before their first INTENT."""
+DRAWS_FIRST = frozenset({"claim-spare"})
+"""Steps whose very look takes something, a spare: they draw before it; the others once they want to act."""
+# A debit is in use until these are done; every drain and replacement until the incident is closed.
+UNTIL: dict[Budget, tuple[str, ...]] = {
+    "drain_t0": ("close",),
+    "drain": ("close",),
+    "release": ("hold-place", "release-jobs", "start-jobs", "prove-resume"),
+    "evict": ("force-down", "evict-pods"),
+    "replace": ("close",),
+}
+
+
+class Ledger:
+    """The budgets of all pools; `pool_size` is asked how many nodes a pool has."""
+
+    def __init__(self, budgets: Budgets, pool_size: Callable[[str], int]) -> None:
+        self._budgets = budgets
+        self._pool_size = pool_size
+
+    def drain_refused(self, connection: sa.Connection, pool: str, tier: Tier, now: float) -> str | None:
+        """Why no other node of this pool and tier may be drained now; None when one may."""
+        if not self._budgets.enabled:
+            return None
+        budget = drain_budget(tier)
+        return self._refusal(budget, pool, self._standing(connection, pool, budget, now), now)
+
+    def drain(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        """Debit the drain of an incident that goes ahead."""
+        if self._budgets.enabled:
+            debits.add(connection, incident.id, drain_budget(incident.tier), incident.pool, "admit", now)
+
+    def draw(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> str | None:
+        """Debit what this step needs, unless its incident did already; a sentence when it has to wait."""
+        budget = self.needed(row)
+        if budget is None:
+            return None
+        standing = self._standing(connection, incident.pool, budget, now)
+        if any(debit.incident == incident.id for debit in standing):
+            return None
+        refused = self._refusal(budget, incident.pool, standing, now)
+        if refused is None:
+            debits.add(connection, incident.id, budget, incident.pool, row.name, now)
+        return refused
+
+    def needed(self, row: StepRow) -> Budget | None:
+        """The budget a step has to draw on before it is handed out; None once it has."""
+        if row.acted_at is not None:
+            return None
+        asks = row.state == "pending" or row.name in DRAWS_FIRST or is_waiting(row)
+        return self.budget_of(row) if asks else None
+
+    def budget_of(self, row: StepRow) -> Budget | None:
+        """The budget a step is debited to, if it is and budgets are on."""
+        return GUARDED.get(row.name) if self._budgets.enabled else None
+
+    def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
+        rows = debits.standing(connection, pool, budget, UNTIL[budget], now - HOUR_S)
+        return [Debit(row.incident, row.node, row.at, bool(row.in_use)) for row in rows]
+
+    def _refusal(self, budget: Budget, pool: str, standing: list[Debit], now: float) -> str | None:
+        return refusal(budget, pool, self._budgets, self._pool_size(pool), standing, now)
+
+
+UNLIMITED = Ledger(Budgets(enabled=False), lambda _pool: 0)
+
+
+def is_waiting(row: StepRow) -> bool:
+    """Whether the step is held because a budget is used up."""
+    return row.state == "held" and "budget" in row.facts
+
+
+def waiting(row: StepRow) -> StepRow:
+    """The step marked as waiting for its budget."""
+    return replace(row, facts=row.facts | {"budget": GUARDED[row.name]})
+
+
+def resumed(row: StepRow, now: float) -> StepRow:
+    """A step that waited for its budget is as good as new, and so is its clock; others are as they were."""
+    if not is_waiting(row):
+        return row
+    state: StepState = "waiting" if row.name in DRAWS_FIRST else "pending"
+    facts = {name: value for name, value in row.facts.items() if name != "budget"}
+    return replace(row, state=state, started_at=now, facts=facts)
