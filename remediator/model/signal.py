@@ -53,3 +53,8 @@ class Signal(Ours):
     received_at: float
     dedupe: str
     detail: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def what(self) -> str:
+        """Its kind, with the code if it has one, as sentences name it."""
+        return self.kind if self.code is None else f"{self.kind} {self.code}"

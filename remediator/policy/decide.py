@@ -43,8 +43,7 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         return _record(rules, f"{node.name} is in no pool: recorded, never written")
     found = rules.find(signal)
     if found is None:
-        what = f"{signal.kind} {signal.code}" if signal.code is not None else signal.kind
-        return _record(rules, f"no rule speaks about {what}: recorded")
+        return _record(rules, f"no rule speaks about {signal.what}: recorded")
     name, rule = found
     if rule.plan == "record":
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)

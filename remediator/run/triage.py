@@ -170,12 +170,12 @@ class Triage:
         if boot == "unsettled":
             return None
         if boot == "older":
-            return f"{signal.kind} {signal.code} on {signal.node} is from an older boot: recorded", None
+            return f"{signal.what} on {signal.node} is from an older boot: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
         if machine is not None and existing is not None and existing.plan == GIVE_BACK:
             return self._during_return(connection, view, signal, machine, existing, now)
         if existing is not None:
-            text = f"{signal.kind} {signal.code} on {signal.node} folds into incident {existing.id}"
+            text = f"{signal.what} on {signal.node} folds into incident {existing.id}"
             return text, existing.id
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":

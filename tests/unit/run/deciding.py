@@ -68,7 +68,7 @@ class Deciding:
         self.machines[name] = Machine(**(known | changes))
 
     def signal(
-        self, node: str, code: int = 79, *, kind: str = "xid", boot: str | None = None, times: int = 1
+        self, node: str, code: int | None = 79, *, kind: str = "xid", boot: str | None = None, times: int = 1
     ) -> None:
         """Signals of `node`'s present (or the given) boot are committed."""
         boot = boot if boot is not None else self.machines[node].boot_id

@@ -58,6 +58,14 @@ def test_a_later_signal_folds_into_the_open_incident(here: Deciding) -> None:
     assert here.verdicts()[1] == (sentence, incident.id)
 
 
+def test_a_signal_without_a_code_is_named_by_its_kind(here: Deciding) -> None:
+    here.signal("gpu-0")
+    here.turn()
+    here.signal("gpu-0", None, kind="alert")
+    (sentence,) = here.turn().sentences
+    assert sentence.startswith("alert on gpu-0 folds into")
+
+
 def test_a_signal_is_judged_once(here: Deciding) -> None:
     here.signal("gpu-0", 45)
     assert len(here.turn().sentences) == 1
