@@ -123,11 +123,6 @@ class SlurmJob:
         return self.is_completing or self.state in {"RUNNING", "SUSPENDED", "UNKNOWN"}
 
     @property
-    def is_held_by_reservation(self) -> bool:
-        """Its reservation ended while it waited: Slurm holds it until somebody lets it go."""
-        return "RESV_DEL_HOLD" in self.flags
-
-    @property
     def is_over(self) -> bool:
         """It has ended and will not run again by itself."""
         return self.state not in JOB_ALIVE and self.state != "UNKNOWN" and not self.is_completing

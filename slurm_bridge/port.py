@@ -73,7 +73,7 @@ class SlurmPort(Protocol):
         """Keep the nodes (busy ones too) for these users from now on, with FLEX and IGNORE_JOBS.
 
         Blocked when the name exists or another reservation holds one of the nodes. It ends by itself:
-        jobs that run in it run on, but a job that still WAITS in it is held (RESV_DEL_HOLD).
+        jobs that run in it run on, and jobs that still wait in it wait on outside of it.
         """
 
     def resize_reservation(self, name: str, nodes: Sequence[str], *, deadline: float) -> None:
@@ -88,9 +88,6 @@ class SlurmPort(Protocol):
         Each component of a heterogeneous job by its own id. Blocked when its owner may not use the
         reservation, or when it has ended; taking a job out that has ended is success.
         """
-
-    def release_hold(self, job_id: int, *, deadline: float) -> None:
-        """Lift the hold of a pending job: for one that its reservation's end held, never a person's."""
 
     def config(self, *, deadline: float) -> SlurmConfig:
         """Settings, version and slurmctld's start time."""

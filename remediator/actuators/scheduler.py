@@ -64,10 +64,6 @@ class Scheduler:
         """Lift the begin time of a pending job."""
         self._port.start_now(job_id, deadline=self._guard.call(f"start {job_id}"))
 
-    def release_hold(self, job_id: int) -> None:
-        """Lift the hold of a job that waited in a reservation when it ended."""
-        self._port.release_hold(job_id, deadline=self._guard.call(f"release {job_id}"))
-
     def reserve(self, name: str, nodes: Sequence[str], users: Sequence[str], minutes: int) -> None:
         """Keep the nodes for these users for `minutes` from now on."""
         self._port.reserve(name, nodes, users, minutes, deadline=self._guard.call(f"reserve {name}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from remediator.model.incident import GIVE_BACK
 from remediator.model.plan import StepRow, Track
@@ -64,14 +64,11 @@ def main_rows(plan: str, incident: str, now: float) -> list[StepRow]:
 
 def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) -> list[StepRow]:
     """The rows of one job run; a run another incident owns is only watched."""
-    rows = [
+    return [
         _row(incident, planned, ordinal, run.key, now)
         for ordinal, planned in enumerate(PLANS[plan])
         if planned.track == "job" and (owned or planned.name in ATTACHED)
     ]
-    if run.release == "tell-only":  # nothing is meant to be written: no INTENT says that it was
-        return [replace(row, state="waiting") for row in rows]
-    return rows
 
 
 def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float) -> StepRow:
@@ -81,7 +78,7 @@ def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float
         subject=subject,
         track=planned.track,
         ordinal=ordinal,
-        # The node's track has time: it looks before it commits to an act. Drain, fence and release do not.
-        state="waiting" if planned.track == "node" else "pending",
+        # A step looks before it commits to an act; DRAIN and fence have no time for two looks.
+        state="pending" if planned.track == "main" else "waiting",
         due_at=now,
     )

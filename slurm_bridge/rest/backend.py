@@ -27,6 +27,8 @@ from slurm_bridge.rest.transport import Answer
 
 # Begun a minute ago, so that a slurmctld whose clock is behind ours keeps the nodes at once.
 _CLOCK_SKEW_MIN = 1
+# Without the last one Slurm holds a job that still waits in the reservation when it ends.
+_PLACE_FLAGS = ("FLEX", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END")
 
 
 class RestSlurm:
@@ -140,10 +142,6 @@ class RestSlurm:
         change = {"begin_time": _number(1)}
         self._update_job(job_id, change, "start", deadline, or_only=ESLURM_JOB_NOT_PENDING)
 
-    def release_hold(self, job_id: int, *, deadline: float) -> None:
-        """See SlurmPort."""
-        self._update_job(job_id, {"hold": False}, "release", deadline, or_only=ESLURM_JOB_NOT_PENDING)
-
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort."""
         change = {"reservation": names.reservation_name(name) if name else ""}
@@ -160,7 +158,7 @@ class RestSlurm:
             "name": names.reservation_name(name),
             "node_list": names.node_list(nodes),
             "users": names.user_list(users),
-            "flags": ["FLEX", "IGNORE_JOBS"],
+            "flags": list(_PLACE_FLAGS),
             "start_time": _number(int(self._clock.now()) - 60 * _CLOCK_SKEW_MIN),
             "duration": _number(minutes + _CLOCK_SKEW_MIN),
         }

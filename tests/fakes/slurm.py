@@ -170,15 +170,6 @@ class FakeSlurm(Ctld):
             found.seen = replace(found.seen, begin_time=self.clock.now())
         self.after("start_now", str(job_id))
 
-    def release_hold(self, job_id: int, *, deadline: float) -> None:
-        """See SlurmPort."""
-        found = self._writable_job("release_hold", job_id)
-        held = found.seen.state == "PENDING" and found.seen.held
-        self._record("release_hold", str(job_id), "", held)
-        if held:
-            found.seen = replace(found.seen, held=False, flags=found.seen.flags - {"RESV_DEL_HOLD"})
-        self.after("release_hold", str(job_id))
-
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort."""
         if name:
@@ -207,7 +198,7 @@ class FakeSlurm(Ctld):
             refusal = BadInput("node", f"reserve {name}: slurmctld knows no such node")
         self._demand("reserve", name, ",".join(wanted), refusal)
         now = float(int(self.clock.now()))
-        flags = frozenset({"FLEX", "IGNORE_JOBS", "SPEC_NODES"})
+        flags = frozenset({"FLEX", "IGNORE_JOBS", "SPEC_NODES", "NO_HOLD_JOBS_AFTER_END"})
         self._reservations[name] = Reservation(name, wanted, allowed, flags, now - 60, now + 60 * minutes)
         self.after("reserve", name)
 

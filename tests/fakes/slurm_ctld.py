@@ -185,9 +185,11 @@ class Ctld:
                 self._lose_place(job, reservation)
 
     def _lose_place(self, job: Job, reservation: Reservation) -> None:
-        """A waiting job is held; a running one runs on under FLEX and is killed otherwise."""
+        """A waiting job is held unless told not to; a running one runs on under FLEX, is killed otherwise."""
         job.seen = replace(job.seen, reservation="")
         if job.seen.state == "PENDING":
+            if "NO_HOLD_JOBS_AFTER_END" in reservation.flags:
+                return
             flags = job.seen.flags | {"RESV_DEL_HOLD"}
             job.seen = replace(job.seen, flags=flags, held=True, state_reason="ReservationDeleted")
         elif "FLEX" not in reservation.flags:

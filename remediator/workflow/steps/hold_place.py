@@ -32,8 +32,10 @@ class HoldPlace(Writing):
         job = context.slurm.job(run.job_id)
         if job is None or moved_on(job, run):
             return Done(f"job {run.address} has left already: no place is kept")
-        if not self._nodes(context):
-            return Done(f"job {run.address} has no other node of its own: no place is kept")
+        if job.reservation:
+            return Done(f"job {run.address} has reservation {job.reservation}: no place is kept")
+        if set(run.nodes) <= set(context.incident.slurm_nodes):
+            return self._nowhere(context)
         return None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
@@ -44,15 +46,16 @@ class HoldPlace(Writing):
     def act(self, context: Context) -> Outcome | None:
         """One reservation. A refusal (somebody else reserved a node) must not keep the job from moving."""
         run = context.the_run
+        nodes = held_alone(run, context.incident.slurm_nodes, context.slurm.jobs())
+        if not nodes:
+            return self._nowhere(context)
         with suppress(Blocked):
-            context.slurm.reserve(
-                place_name(context.incident, run), self._nodes(context), [run.user], MINUTES
-            )
+            context.slurm.reserve(place_name(context.incident, run), nodes, [run.user], MINUTES)
         return None
 
     def verify(self, context: Context) -> Outcome:
         """Done either way: the place is a help, not a condition."""
         return self.check(context) or Done(f"no place could be kept for job {context.the_run.address}")
 
-    def _nodes(self, context: Context) -> tuple[str, ...]:
-        return held_alone(context.the_run, context.incident.slurm_nodes, context.slurm.jobs())
+    def _nowhere(self, context: Context) -> Done:
+        return Done(f"job {context.the_run.address} has no other node of its own: no place is kept")

@@ -45,8 +45,8 @@ class StartJobs(Writing):
 
     def act(self, context: Context) -> Outcome | None:
         """Put the job into the place kept for it, then set its begin time to now."""
-        job = context.slurm.job(context.the_run.job_id)
-        if job is not None and self._outside(context, job):
-            context.slurm.set_job_reservation(job.job_id, place_name(context.incident, context.the_run))
-        context.slurm.start_now(context.the_run.job_id)
+        job_id, name = context.the_run.job_id, place_name(context.incident, context.the_run)
+        if context.slurm.reservation(name) is not None:
+            context.slurm.set_job_reservation(job_id, name)
+        context.slurm.start_now(job_id)
         return None

@@ -96,9 +96,9 @@ def test_a_place_is_kept_from_the_drain_to_the_next_run(world: World) -> None:
 def test_a_job_in_a_flexible_place_may_also_run_outside_of_it(world: World) -> None:
     reserve(world, "gpu-0")
     busy = running(world, world.submit(Spec(nodes="gpu-1")))
-    job_id = world.submit(Spec(nodes=2, held=True))
+    job_id = world.submit(Spec(nodes=2, later=True))
     put(world, job_id)
-    world.port.release_hold(job_id, deadline=DEADLINE)
+    world.port.start_now(job_id, deadline=DEADLINE)
     assert set(running(world, job_id).nodes) == NODES - set(busy.nodes)
 
 
@@ -204,8 +204,8 @@ def test_a_job_that_has_ended_needs_no_place(world: World) -> None:
     put(world, job_id, "")
 
 
-def test_a_job_that_waits_when_its_place_ends_is_held(world: World) -> None:
-    """Why a place is given up before it ends; the running job survives (FLEX)."""
+def test_a_job_that_waits_when_its_place_ends_is_not_held(world: World) -> None:
+    """Slurm holds it (RESV_DEL_HOLD) unless it is told not to; the running job survives (FLEX)."""
     reserve(world, "gpu-0")
     runs = running(world, world.submit(Spec(nodes="gpu-1")))
     waits = world.submit(Spec(later=True))
@@ -214,11 +214,11 @@ def test_a_job_that_waits_when_its_place_ends_is_held(world: World) -> None:
     world.end_reservation(PLACE)
     world.until("the end of the place", lambda: not world.port.reservations(deadline=DEADLINE))
     assert running(world, runs.job_id).run == runs.run
-    held = job(world, waits)
-    assert (held.state, held.held, held.is_held_by_reservation) == ("PENDING", True, True)
-    world.port.release_hold(waits, deadline=DEADLINE)
+    seen = job(world, waits)
+    assert (seen.state, seen.held, seen.reservation) == ("PENDING", False, "")
+    assert "RESV_DEL_HOLD" not in seen.flags
     world.port.start_now(waits, deadline=DEADLINE)
-    assert not running(world, waits).is_held_by_reservation
+    running(world, waits)
 
 
 def test_a_maintenance_reservation_is_listed_with_every_node(world: World) -> None:

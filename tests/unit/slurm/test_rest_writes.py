@@ -25,7 +25,6 @@ WRITES: dict[str, tuple[Call, str]] = {
     "set_down": (lambda s, d: s.set_down("gpu-0", "remediator: x", deadline=d), "node/gpu-0"),
     "requeue": (lambda s, d: s.requeue(JOB, deadline=d), "jobs/requeue"),
     "start_now": (lambda s, d: s.start_now(1, deadline=d), "job/1"),
-    "release_hold": (lambda s, d: s.release_hold(1, deadline=d), "job/1"),
     "set_job_reservation": (lambda s, d: s.set_job_reservation(1, "place", deadline=d), "job/1"),
     "reserve": (lambda s, d: s.reserve("place", ["gpu-0"], ["alice"], 15, deadline=d), "reservation"),
     "resize": (lambda s, d: s.resize_reservation("place", ["gpu-0"], deadline=d), "reservation"),
@@ -154,7 +153,7 @@ def test_an_array_task_is_named_by_its_address_and_judged_by_its_status(
         assert it.requests[-1].body == b'{"jobs": ["3_1"]}'
 
 
-HARMLESS = {"start_now": 2073, "release_hold": 2073, "delete": 2053}
+HARMLESS = {"start_now": 2073, "delete": 2053}
 
 
 @pytest.mark.parametrize("op", HARMLESS)
@@ -186,7 +185,7 @@ def test_a_reservation_begins_a_minute_ago_and_ends_in_time() -> None:
         "name": "place",
         "node_list": ["gpu-0", "gpu-1"],
         "users": ["alice"],
-        "flags": ["FLEX", "IGNORE_JOBS"],
+        "flags": ["FLEX", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"],
         "start_time": number(int(clock.now()) - 60),
         "duration": number(16),
     }
