@@ -72,7 +72,9 @@ class ExitInfo:
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job record. `flags` are state flags (COMPLETING …), `traits` job flags (CRON_JOB …)."""
+    """A job record. `flags` are state flags (COMPLETING …), `traits` job flags (CRON_JOB …); `gpus` are those
+    it has on all its nodes, None where Slurm does not say.
+    """
 
     job_id: int
     state: str
@@ -98,6 +100,7 @@ class SlurmJob:
     comment: str = ""
     dependency: str = ""
     reservation: str = ""
+    gpus: int | None = None
     exit: ExitInfo = ExitInfo()
 
     @property

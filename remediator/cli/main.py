@@ -17,6 +17,8 @@ from remediator.settings import load
 
 TOPICS = ("config", "xid", "incidents", "audit")
 HAND = ("pause", "resume", "hold", "release", "return")
+VERBS = {**dict.fromkeys(HAND, "hand"), "plan": "plan"}
+"""Commands without a group of their own, and the module each is in."""
 
 
 class Group(TyperGroup):
@@ -24,12 +26,13 @@ class Group(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All sub-commands: the operator's hand, then the topics."""
-        return [*super().list_commands(ctx), *HAND, *TOPICS]
+        return [*super().list_commands(ctx), *VERBS, *TOPICS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The sub-command of that name; a topic comes with its libraries only now."""
-        if cmd_name in HAND:
-            return get_group(import_module("remediator.cli.hand").app).get_command(ctx, cmd_name)
+        if cmd_name in VERBS:
+            module = import_module(f"remediator.cli.{VERBS[cmd_name]}")
+            return get_group(module.app).get_command(ctx, cmd_name)
         if cmd_name not in TOPICS:
             return super().get_command(ctx, cmd_name)
         group = get_group(import_module(f"remediator.cli.{cmd_name}").app)

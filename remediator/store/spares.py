@@ -16,13 +16,17 @@ def of_incident(connection: sa.Connection, incident: str) -> Spare | None:
     return Spare(**row._mapping) if row else None
 
 
+def taken(connection: sa.Connection) -> set[str]:
+    """UIDs of the nodes that are some incident's spare."""
+    return set(connection.execute(sa.select(spare.c.uid)).scalars())
+
+
 def take(connection: sa.Connection, incident: str, offers: Sequence[Sequence[str]]) -> Spare | None:
     """Claim the first offered (name, uid) that is free and was not refused by this incident."""
-    taken = set(connection.execute(sa.select(spare.c.uid)).scalars())
     query = sa.select(refused_spare.c.uid).where(refused_spare.c.incident == incident)
     refused = set(connection.execute(query).scalars())
     for name, uid in offers:
-        if uid not in taken | refused:
+        if uid not in taken(connection) | refused:
             claimed = Spare(node=name, uid=uid, incident=incident)
             connection.execute(sa.insert(spare).values(claimed.model_dump()))
             return claimed

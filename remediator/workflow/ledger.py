@@ -42,9 +42,12 @@ class Ledger:
 
     def drain_refused(self, connection: sa.Connection, pool: str, tier: Tier, now: float) -> str | None:
         """Why no other node of this pool and tier may be drained now; None when one may."""
+        return self.refused(connection, pool, drain_budget(tier), now)
+
+    def refused(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> str | None:
+        """Why no other node of this pool may draw on this budget now; None when one may."""
         if not self._budgets.enabled:
             return None
-        budget = drain_budget(tier)
         return self._refusal(budget, pool, self._standing(connection, pool, budget, now), now)
 
     def drain(self, connection: sa.Connection, incident: Incident, now: float) -> None:

@@ -6,6 +6,7 @@ read, would make a job or node invisible, so it makes the whole answer unknown (
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from slurm_bridge.model import ExitInfo, Reservation, SlurmConfig, SlurmJob, Slu
 from slurm_bridge.rest.fields import moment, number, text, words
 from slurm_bridge.states import job_state, node_state
 
+_GPU = re.compile(r"(?:^|,)gpu(?::[^:(),]+)?:(\d{1,6})")
 _expand = lru_cache(maxsize=4096)(hostlist.expand)
 
 
@@ -80,6 +82,7 @@ def job(raw: dict[str, Any]) -> SlurmJob:
         comment=text(raw.get("comment")),
         dependency=text(raw.get("dependency")),
         reservation=text(raw.get("resv_name")),
+        gpus=_gpus(raw.get("gres_detail")),
         exit=_exit(raw.get("exit_code")),
     )
 
@@ -97,6 +100,13 @@ def reservation(raw: dict[str, Any]) -> Reservation:
         start=moment(raw.get("start_time")),
         end=moment(raw.get("end_time")),
     )
+
+
+def _gpus(raw: Any) -> int | None:
+    """GPUs in `gres_detail`, one text a node, such as gpu:a100:8(IDX:0-7),nic:1(IDX:0)."""
+    if not isinstance(raw, list):
+        return None
+    return sum(int(count) for entry in raw if isinstance(entry, str) for count in _GPU.findall(entry))
 
 
 def _exit(raw: Any) -> ExitInfo:

@@ -28,6 +28,28 @@ def test_a_whole_job_is_read() -> None:
     assert job.exit == ExitInfo("SIGNALED", None, 15)
 
 
+@pytest.mark.parametrize(
+    ("detail", "gpus"),
+    [
+        (["gpu:8(IDX:0-7)", "gpu:8(IDX:0-7)"], 16),
+        (["gpu:a100:4(IDX:0-1,3-4)"], 4),
+        (["nic:1(IDX:0),gpu:tesla:2(IDX:0-1)"], 2),
+        (["gpu:a100:1(IDX:0),gpu:h100:2(IDX:1-2)"], 3),
+        (["mygpu:3(IDX:0-2)"], 0),
+        ([], 0),
+        (None, None),
+        ("gpu:8", None),
+        ([None, "gpu:1(IDX:0)"], 1),
+    ],
+)
+def test_a_jobs_gpus_are_those_it_has_on_all_its_nodes(detail: object, gpus: int | None) -> None:
+    answer = reply_json(whole({"jobs": [{**JOB, "gres_detail": detail}]}))
+    with wire(slurmrestd({"job/1": answer})) as it:
+        job = rest(it.url).job(1, deadline=DEADLINE)
+    assert job is not None
+    assert job.gpus == gpus
+
+
 def test_the_tasks_of_an_array_are_told_apart_by_their_own_id() -> None:
     """GET of the array's id brings all its tasks."""
     first = {**JOB, "job_id": 2, "array_job_id": number(1), "array_task_id": number(1)}

@@ -1,0 +1,105 @@
+"""`remediator plan NODE`: what would happen if this node fell ill now. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
+from remediator.clock import SystemClock
+from remediator.kube.session import connect
+from remediator.policy import rules
+from remediator.run.outlook import Foresight, JobOutlook, Outlook
+from remediator.settings import Settings, load
+from slurm_bridge.rest.backend import RestSlurm
+from slurm_bridge.rest.token import FileToken
+
+app = typer.Typer(help="What would happen if a node fell ill now.")
+
+
+@app.command()
+def plan(
+    node: str,
+    settings: SettingsFile = DEFAULT,
+    xid: Annotated[int, typer.Option(help="The fault to think of.")] = 79,
+    as_json: AsJson = False,
+) -> None:
+    """What would happen if NODE fell ill now: jobs, spare, vetoes, budgets. Changes nothing."""
+    tree = load(settings, os.environ)
+    foresight = _foresight(tree, settings)
+    outlook = foresight.look(node, xid)
+    if as_json:
+        typer.echo(json.dumps(asdict(outlook)))
+    else:
+        show(outlook, Console(markup=False, emoji=False, highlight=False))
+    raise typer.Exit(1 if outlook.unknown else 0)
+
+
+def _foresight(tree: Settings, settings: SettingsFile) -> Foresight:
+    clock = SystemClock()
+    slurm = RestSlurm(tree.slurm.url, tree.slurm.user, FileToken(tree.slurm.token_path), clock)
+    api = connect(tree.kubernetes.kubeconfig, clock=clock, pool_size=4)
+    return Foresight(tree, open_from(settings), slurm, api, rules.load(), clock)
+
+
+def show(outlook: Outlook, console: Console) -> None:
+    """The outlook for people: the decision, the jobs, then what else counts, one line each."""
+    where = f"in pool {outlook.pool} at stage {outlook.stage}" if outlook.pool else "in no pool"
+    workers = ", ".join(outlook.slurm_nodes) or "none"
+    console.print(f"{outlook.node} is {where}; Slurm workers on it: {workers}")
+    console.print(f"{outlook.fault} now → {outlook.sentence}")
+    if outlook.jobs:
+        console.print(_jobs(outlook.jobs))
+    for line in _lines(outlook):
+        console.print(line)
+
+
+def _jobs(jobs: tuple[JobOutlook, ...]) -> Table:
+    table = Table("job", "user", "name", "kind", "GPUs", "runs for", "GPU-hours", "what happens", box=None)
+    for job in jobs:
+        gpus, hours = (_known(value) for value in (job.gpus, job.gpu_hours))
+        what = job.what
+        table.add_row(job.address, job.user, job.name, job.kind, gpus, _span(job.running_s), hours, what)
+    return table
+
+
+def _lines(outlook: Outlook) -> list[str]:
+    lines = [] if outlook.jobs else ["no job is on it"]
+    if any(job.released for job in outlook.jobs):
+        lines.append(
+            f"at stake: {outlook.gpu_hours_at_stake} GPU-hours since the last start of what is moved"
+        )
+    if outlook.plan == "replace":
+        lines += _spare(outlook)
+    lines += [f"vetoed by {veto}: no cordon, no eviction, no replacement" for veto in outlook.vetoes]
+    lines += [f"maintenance: {found}" for found in outlook.maintenance]
+    lines += [f"would be held or changed: {found}" for found in outlook.holds]
+    lines += [f"would wait: {refused}" for refused in outlook.budgets.values() if refused]
+    lines += [
+        f"budgets with room: {', '.join(name for name, refused in outlook.budgets.items() if not refused)}"
+    ]
+    lines += [f"unknown: {found}" for found in outlook.unknown]
+    return [*lines, "nothing was changed"]
+
+
+def _spare(outlook: Outlook) -> list[str]:
+    taken = f"{outlook.spare} would be claimed" if outlook.spare else f"none: {outlook.without_spare}"
+    return [f"spare: {taken}", *(f"no spare: {reason}" for reason in outlook.spares_refused)]
+
+
+def _known(value: float | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _span(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
