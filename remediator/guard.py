@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from remediator.clock import Clock
-from remediator.errors import Fenced, Retry
+from remediator.errors import Blocked, Fenced, Retry
 
 MARGIN_S = 2.0
 MIN_DEADLINE_S = 1.0
@@ -21,16 +22,37 @@ class Lease:
     until: float
 
 
+class Territory(Protocol):
+    """What the service may write to, as the caches know it now."""
+
+    def holds(self, node: str) -> bool:
+        """Whether a Kubernetes node is known, and in a pool or a spare."""
+
+    def node_of(self, worker: str) -> str | None:
+        """The Kubernetes node that a Slurm node is on; None while it is on none."""
+
+
 class Guard:
-    """Bound to one epoch: refuses calls after leadership moved or when the lease cannot cover them.
+    """Bound to one epoch: refuses calls after leadership moved or when the lease cannot cover them, and
+    writes that leave the `territory` or, in a dry run, all of them.
 
     `current` returns the present lease, or None once it is lost.
     """
 
-    def __init__(self, epoch: int, clock: Clock, current: Callable[[], Lease | None]) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        clock: Clock,
+        current: Callable[[], Lease | None],
+        *,
+        territory: Territory | None = None,
+        dry_run: bool = False,
+    ) -> None:
         self.epoch = epoch
         self._clock = clock
         self._current = current
+        self._territory = territory
+        self._dry_run = dry_run
 
     def call(self, operation: str, deadline: float = MAX_DEADLINE_S) -> float:
         """The deadline (seconds, at most 5) for `operation`: it ends 2 s before the lease does.
@@ -45,7 +67,25 @@ class Guard:
             raise Retry(f"{operation}: waits for the lease to be renewed", after=1.0)
         return min(deadline, MAX_DEADLINE_S, left)
 
+    def write(self, operation: str, *, node: str = "", workers: Iterable[str] = ()) -> float:
+        """As `call`, for an operation that changes something: on this Kubernetes node, or on (at least one
+        of) these Slurm nodes. Blocked in a dry run, and on a node that is in no pool and no spare.
+        """
+        if self._dry_run:
+            raise Blocked(f"dry_run is on: would {operation}")
+        if self._territory is not None:
+            self._stay_inside(self._territory, operation, node, tuple(workers))
+        return self.call(operation)
 
-def open_guard(clock: Clock) -> Guard:
-    """A guard for read-only tools and tests that hold no lease: it never refuses."""
-    return Guard(0, clock, lambda: Lease(0, clock.steady() + 3600.0))
+    def _stay_inside(self, territory: Territory, operation: str, node: str, workers: tuple[str, ...]) -> None:
+        touched = {node} if node else {territory.node_of(worker) for worker in workers} - {None}
+        if workers and not touched:
+            raise Retry(f"{operation}: {', '.join(workers)} is on no node at present", after=1.0)
+        if touched and not any(territory.holds(name) for name in touched if name):
+            named = ", ".join(sorted(name for name in touched if name))
+            raise Blocked(f"{operation}: {named} is in no pool and no spare: never written")
+
+
+def open_guard(clock: Clock, territory: Territory | None = None, *, dry_run: bool = False) -> Guard:
+    """A guard for read-only tools and tests that hold no lease: it never asks for one."""
+    return Guard(0, clock, lambda: Lease(0, clock.steady() + 3600.0), territory=territory, dry_run=dry_run)

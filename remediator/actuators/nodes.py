@@ -31,7 +31,7 @@ class Nodes:
 
     def fence(self, incident: Incident, *, cordon: bool = True) -> Written:
         """Taint the incident's machine, and cordon it unless vetoed; the driver reads it back."""
-        deadline = self._guard.call(f"fence {incident.node}")
+        deadline = self._guard.write(f"fence {incident.node}", node=incident.node)
         return self._cluster.fence(
             incident.node,
             incident.node_uid,
@@ -43,16 +43,18 @@ class Nodes:
 
     def unfence(self, incident: Incident) -> Written:
         """Take back exactly what the incident's fence set and is still there."""
-        deadline = self._guard.call(f"unfence {incident.node}")
+        deadline = self._guard.write(f"unfence {incident.node}", node=incident.node)
         return self._cluster.unfence(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
     def evict(self, pod: PodView) -> Removal:
         """Evict the pod in exactly the version whose vetoes were judged."""
-        return self._cluster.evict(pod, deadline=self._guard.call(f"evict {pod.key}"))
+        deadline = self._guard.write(f"evict {pod.key}", node=pod.node)
+        return self._cluster.evict(pod, deadline=deadline)
 
     def force_delete(self, pod: PodView) -> Removal:
         """Delete a Terminating pod without grace; only with fencing proof for its node."""
-        return self._cluster.force_delete(pod, deadline=self._guard.call(f"force-delete {pod.key}"))
+        deadline = self._guard.write(f"force-delete {pod.key}", node=pod.node)
+        return self._cluster.force_delete(pod, deadline=deadline)
 
 
 def fenced(node: NodeView, incident: Incident, *, cordon: bool = True) -> bool:

@@ -46,38 +46,41 @@ class Scheduler:
 
     def drain(self, name: str, reason: str) -> None:
         """Set DRAIN and reason on one literal node."""
-        self._port.drain(name, reason, deadline=self._guard.call(f"drain {name}"))
+        self._port.drain(name, reason, deadline=self._guard.write(f"drain {name}", workers=[name]))
 
     def resume(self, name: str) -> None:
         """Clear DRAIN and DOWN on one literal node."""
-        self._port.resume(name, deadline=self._guard.call(f"resume {name}"))
+        self._port.resume(name, deadline=self._guard.write(f"resume {name}", workers=[name]))
 
     def set_down(self, name: str, reason: str) -> None:
         """Set DOWN and reason on one literal node: what runs there ends at once."""
-        self._port.set_down(name, reason, deadline=self._guard.call(f"set {name} down"))
+        deadline = self._guard.write(f"set {name} down", workers=[name])
+        self._port.set_down(name, reason, deadline=deadline)
 
     def requeue(self, job: SlurmJob) -> None:
         """Native requeue of one job or array task, as just read."""
-        self._port.requeue(job, deadline=self._guard.call(f"requeue {job.address}"))
+        deadline = self._guard.write(f"requeue {job.address}", workers=job.nodes)
+        self._port.requeue(job, deadline=deadline)
 
     def start_now(self, job_id: int) -> None:
         """Lift the begin time of a pending job."""
-        self._port.start_now(job_id, deadline=self._guard.call(f"start {job_id}"))
+        self._port.start_now(job_id, deadline=self._guard.write(f"start {job_id}"))
 
     def reserve(self, name: str, nodes: Sequence[str], users: Sequence[str], minutes: int) -> None:
         """Keep the nodes for these users for `minutes` from now on."""
-        self._port.reserve(name, nodes, users, minutes, deadline=self._guard.call(f"reserve {name}"))
+        deadline = self._guard.write(f"reserve {name}", workers=nodes)
+        self._port.reserve(name, nodes, users, minutes, deadline=deadline)
 
     def resize_reservation(self, name: str, nodes: Sequence[str]) -> None:
         """Make these the reservation's nodes; read it again to see whether Slurm took all of them."""
-        deadline = self._guard.call(f"resize reservation {name}")
+        deadline = self._guard.write(f"resize reservation {name}", workers=nodes)
         self._port.resize_reservation(name, nodes, deadline=deadline)
 
     def delete_reservation(self, name: str) -> None:
         """Give the place up; already gone is success."""
-        self._port.delete_reservation(name, deadline=self._guard.call(f"delete reservation {name}"))
+        self._port.delete_reservation(name, deadline=self._guard.write(f"delete reservation {name}"))
 
     def set_job_reservation(self, job_id: int, name: str) -> None:
         """Put a pending job into a reservation, or (`""`) take any job out of it."""
-        deadline = self._guard.call(f"set the reservation of {job_id}")
+        deadline = self._guard.write(f"set the reservation of {job_id}")
         self._port.set_job_reservation(job_id, name, deadline=deadline)

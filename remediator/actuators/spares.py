@@ -160,25 +160,25 @@ class Spares:
 
     def claim(self, spare: Spare) -> None:
         """Show on the spare whose it is; Unfit: take another one, this one bears no claim of ours."""
-        deadline = self._guard.call(f"claim {spare.node}")
+        deadline = self._guard.write(f"claim {spare.node}", node=spare.node)
         with self._letting_go(spare):
             self._pool.claim(spare.node, spare.uid, spare.incident, deadline=deadline)
 
     def release(self, spare: Spare) -> None:
         """Undo the claim; on a node that is gone nothing is left to undo."""
-        deadline = self._guard.call(f"release {spare.node}")
+        deadline = self._guard.write(f"release {spare.node}", node=spare.node)
         with suppress(IdentityChanged):
             self._pool.release(spare.node, spare.uid, spare.incident, deadline=deadline)
 
     def retire(self, spare: Spare, reason: str) -> None:
         """Put the spare aside; one that is gone is out of the way already."""
-        deadline = self._guard.call(f"retire {spare.node}")
+        deadline = self._guard.write(f"retire {spare.node}", node=spare.node)
         with suppress(IdentityChanged):
             self._pool.retire(spare.node, spare.uid, spare.incident, reason, deadline=deadline)
 
     def admit(self, spare: Spare) -> None:
         """Let workers onto the spare; Unfit: take another one, this one bears no claim of ours."""
-        deadline = self._guard.call(f"admit {spare.node}")
+        deadline = self._guard.write(f"admit {spare.node}", node=spare.node)
         with self._letting_go(spare):
             self._pool.admit(spare.node, spare.uid, spare.incident, deadline=deadline)
 
@@ -189,12 +189,12 @@ class Spares:
 
     def detach(self, incident: Incident) -> None:
         """Keep workers off the incident's machine for good."""
-        deadline = self._guard.call(f"detach {incident.node}")
+        deadline = self._guard.write(f"detach {incident.node}", node=incident.node)
         self._pool.detach(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
     def attach(self, incident: Incident) -> None:
         """Undo the detaching."""
-        deadline = self._guard.call(f"attach {incident.node}")
+        deadline = self._guard.write(f"attach {incident.node}", node=incident.node)
         self._pool.attach(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
     @contextmanager

@@ -97,7 +97,10 @@ class Controller:
         self.leader = Leader(self.store, settings.leadership, self.clock, lambda: _die("the lease is lost"))
         self.holder = socket.gethostname()
         epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
-        self.guard = Guard(epoch, self.clock, self.leader.current)
+        self.inventory = self.caches.inventory(settings.pools)
+        self.guard = Guard(
+            epoch, self.clock, self.leader.current, territory=self.inventory, dry_run=settings.dry_run
+        )
         token = FileToken(settings.slurm.token_path)
         self.slurm = RestSlurm(settings.slurm.url, settings.slurm.user, token, self.clock)
         self.poll = SlurmPoll(
@@ -167,10 +170,9 @@ class Controller:
 
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
-        inventory = self.caches.inventory(self.settings.pools)
-        ledger = Ledger(self.settings.budgets, inventory.pool_size)
+        ledger = Ledger(self.settings.budgets, self.inventory.pool_size)
         engine = Engine(journal, self.settings.cluster.name, ledger)
-        triage = Triage(inventory, self.policy, ledger, engine, journal)
+        triage = Triage(self.inventory, self.policy, ledger, engine, journal)
         core = Core(self.store, engine, triage, journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from remediator.kube.fence import FENCED
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, slurm_node
+from remediator.kube.spare import SpareKeys
 from remediator.model.machine import Machine
 from remediator.settings import Pool
 
@@ -49,6 +50,7 @@ class CachedInventory:
         self._pools = pools
         self._pool_sizes = _Kept(nodes, lambda found: Counter(map(self._pool_of, found)))
         self._workers = _Kept(pods, _workers_by_node)
+        self._homes = _Kept(pods, _node_by_worker)
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name with its pool and Slurm workers, or None."""
@@ -68,6 +70,15 @@ class CachedInventory:
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
         )
 
+    def holds(self, node: str) -> bool:
+        """Whether the service may write to this node: it is in a pool, or a spare."""
+        found = self._node(node)
+        return found is not None and (self._pool_of(found) is not None or SpareKeys().spare in found.labels)
+
+    def node_of(self, worker: str) -> str | None:
+        """The node a Slurm node is on; None while it is on none."""
+        return self._homes().get(worker)
+
     def pool_size(self, pool: str) -> int:
         """How many nodes are in a pool."""
         return self._pool_sizes()[pool]
@@ -86,3 +97,7 @@ def _workers_by_node(pods: Iterable[PodView]) -> dict[str, tuple[str, ...]]:
         if name is not None and not pod.finished:
             found[pod.node].append(name)
     return {node: tuple(sorted(names)) for node, names in found.items()}
+
+
+def _node_by_worker(pods: Iterable[PodView]) -> dict[str, str]:
+    return {name: node for node, names in _workers_by_node(pods).items() for name in names if node}

@@ -299,6 +299,9 @@ class Settings(Section):
     pools: dict[Dns, Pool] = Field(min_length=1, examples=[["gpu"]])
     """Sets of nodes the service may act on, by name."""
 
+    dry_run: bool = False
+    """true decides and records everything as "would ..." and writes nothing to Slurm or Kubernetes."""
+
     budgets: Budgets = Budgets()
     """How many nodes may be acted on before a person has to look."""
 

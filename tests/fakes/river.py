@@ -105,7 +105,7 @@ class River:
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()
-        guard = open_guard(self.clock)
+        guard = open_guard(self.clock, inventory)
         self.ports = Ports(
             Scheduler(self.slurm, guard), Nodes(self.kube, guard), Spares(self.kube.spares, guard)
         )

@@ -181,3 +181,20 @@ def test_a_collection_that_did_not_change_is_summed_up_once() -> None:
     for _ in range(3):
         machine(here)
     assert nodes.read == 1
+
+
+def test_the_territory_is_the_pools_and_the_spares() -> None:
+    spare = replace(NODE, name="spare-0", labels={"remediator.dev/spare": "true"})
+    other = replace(NODE, name="other", labels={"pool": "training"})
+    here = inventory(nodes=(NODE, spare, other))
+    assert [here.holds(name) for name in ("gpu-0", "spare-0", "other", "nobody")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_slurm_node_is_where_its_pod_is() -> None:
+    here = inventory(pods=(WORKER, replace(WORKER, name="worker-1", hostname="w-1", node="")))
+    assert [here.node_of(name) for name in ("w-0", "w-1", "w-2")] == ["gpu-0", None, None]
