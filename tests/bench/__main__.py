@@ -17,12 +17,13 @@ from deploy.lab.cgroups import Group
 from deploy.lab.errors import LabError
 from deploy.setup.cache import cache_root
 from tests.bench import eviction, machine, memory, overhead, throughput
-from tests.bench.latency import LINE, PUSH, Latency
+from tests.bench.latency import LINE, PUSH, QUEUE, WEBHOOK, Latency
 from tests.bench.report import BASELINE, Result
 from tests.bench.share import ungrouped
 from tests.bench.site import Lost, Site
+from tests.bench.webhook import QUEUED, drop_jobs, queue_jobs
 
-NAMES = (LINE, PUSH, "intake", "memory", "eviction", "replacement")
+NAMES = (LINE, PUSH, WEBHOOK, "intake", "memory", "eviction", "replacement")
 KILL_WAIT = 6
 SAMPLES, QUICK_SAMPLES = 100, 20
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -64,17 +65,14 @@ def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: St
         rounds = QUICK_ROUNDS if quick else ROUNDS
         result.figures += throughput.intake(rounds, INTAKE_S, cache_root(), status.update)
         result.figures += throughput.decision(rounds, cache_root(), status.update)
-    kinds = tuple(kind for kind in (LINE, PUSH) if kind in wanted)
-    if kinds or {"memory", "eviction", "replacement"} & set(wanted):
+    if set(wanted) - {"intake"}:
         with _running(lab, status.update):
-            _with_lab(result, lab, wanted, kinds, quick=quick, tell=status.update)
+            _with_lab(result, wanted, lab=lab, quick=quick, tell=status.update)
 
 
-def _with_lab(
-    result: Result, lab: Lab, wanted: list[str], kinds: tuple[str, ...], *, quick: bool, tell: Tell
-) -> None:
-    if kinds or "memory" in wanted:
-        _in_lab(result, lab, kinds, QUICK_SAMPLES if quick else SAMPLES, tell)
+def _with_lab(result: Result, wanted: list[str], *, lab: Lab, quick: bool, tell: Tell) -> None:
+    if {LINE, PUSH, WEBHOOK, "memory"} & set(wanted):
+        _to_drain(result, wanted, lab=lab, n=QUICK_SAMPLES if quick else SAMPLES, tell=tell)
     if "eviction" in wanted:
         with lab.visit_network():
             result.figures += eviction.measure(lab, QUICK_ROUNDS if quick else ROUNDS, tell)
@@ -82,7 +80,9 @@ def _with_lab(
         result.figures += overhead.measure(lab, QUICK_REPLACEMENTS if quick else REPLACEMENTS, tell)
 
 
-def _in_lab(result: Result, lab: Lab, kinds: tuple[str, ...], n: int, tell: Callable[[str], None]) -> None:
+def _to_drain(result: Result, wanted: list[str], *, lab: Lab, n: int, tell: Tell) -> None:
+    """All latencies up to DRAIN and fence; the controller's and the agents' memory before and after."""
+    kinds = tuple(kind for kind in (LINE, PUSH) if kind in wanted)
     with lab.visit_network(), ungrouped(Group.of_lab(lab.name)):
         site = Site(lab)
         try:
@@ -90,13 +90,20 @@ def _in_lab(result: Result, lab: Lab, kinds: tuple[str, ...], n: int, tell: Call
             site.prepare()
             sizes = memory.resident(lab, "at rest")
             if kinds:
-                latency = Latency(site, tell)
-                result.figures = latency.run(n, kinds) + result.figures
-                result.notes += latency.notes()
-                sizes += memory.resident(lab, "after the samples")
-            result.figures += sizes
+                _sample(result, Latency(site, tell), n, kinds)
+            if WEBHOOK in wanted:
+                tell(f"{QUEUED} jobs are queued")
+                queue_jobs(lab)
+                _sample(result, Latency(site, tell, under=QUEUE), 2 * n, (WEBHOOK,))
+                drop_jobs(lab)
+            result.figures += sizes + memory.resident(lab, "after the samples")
         finally:
             site.restore()
+
+
+def _sample(result: Result, latency: Latency, n: int, kinds: tuple[str, ...]) -> None:
+    result.figures += latency.run(n, kinds)
+    result.notes += latency.notes()
 
 
 @contextlib.contextmanager

@@ -15,24 +15,31 @@ from tests.bench.phases import Moment, phases
 from tests.bench.pushing import Pushers
 from tests.bench.rawstore import RawStore
 from tests.bench.site import Lost, Site
+from tests.bench.webhook import QUEUED, Alertmanager
 
 XID = 79
 WARM_UP = 1
 PATIENCE_S = 20.0
 GPUS = 8
+PCI = "0000:18:00"
 BENCH_SEQUENCE = 1_000_000
 """Far above what the agent itself counts within the same boot."""
 LINE, PUSH, ANSWER, FENCE = "line-to-drain", "push-to-drain", "push-to-answer", "drain-to-fence"
+WEBHOOK = "webhook-to-drain"
 RAW_DRAIN, RAW_COMMIT, RAW_PATCH = "raw DRAIN", "raw commit", "raw PATCH"
 RAW_PATH = "raw path to DRAIN"
-GOALS = {PUSH: Goal(p50=50, p99=150, ratio=3), FENCE: Goal(p50=25, p99=150)}
-FLOORS = {LINE: RAW_PATH, PUSH: RAW_PATH, ANSWER: RAW_COMMIT, FENCE: RAW_PATCH}
+GOALS = {PUSH: Goal(p50=50, p99=150, ratio=3), WEBHOOK: Goal(p99=150, ratio=3), FENCE: Goal(p50=25, p99=150)}
+FLOORS = {LINE: RAW_PATH, PUSH: RAW_PATH, WEBHOOK: RAW_PATH, ANSWER: RAW_COMMIT, FENCE: RAW_PATCH}
+QUEUE = f", {QUEUED} jobs queued"
 
 
 class Latency:
     """One run: samples and floors take turns, so that both see the same machine."""
 
-    def __init__(self, site: Site, tell: Callable[[str], None]) -> None:
+    def __init__(self, site: Site, tell: Callable[[str], None], *, under: str = "") -> None:
+        """`under` says what burden the samples were taken under, and ends the names of all figures."""
+        self._under = under
+        self._alertmanager = Alertmanager(site)
         self._site = site
         self._tell = tell
         self._seconds: dict[str, list[float]] = defaultdict(list)
@@ -44,7 +51,7 @@ class Latency:
 
     def run(self, n: int, kinds: tuple[str, ...]) -> list[Figure]:
         """`n` samples of each kind. The first of each is told apart: connections are made in it."""
-        samplers = {LINE: self._line, PUSH: self._push}
+        samplers = {LINE: self._line, PUSH: self._push, WEBHOOK: self._webhook}
         nodes = list(self._site.worker_on)
         for i in range(n + WARM_UP):
             for shift, kind in enumerate(kinds):
@@ -53,7 +60,7 @@ class Latency:
             self._tell(f"{' and '.join(kinds)}: {max(0, i + 1 - WARM_UP)} of {n}")
         self._raw.close()
         limits = phases(self._site.store_file, self._moments)
-        order = (LINE, PUSH, ANSWER, FENCE, RAW_DRAIN, RAW_COMMIT, RAW_PATH, RAW_PATCH)
+        order = (LINE, PUSH, WEBHOOK, ANSWER, FENCE, RAW_DRAIN, RAW_COMMIT, RAW_PATH, RAW_PATCH)
         return [self._figure(what, limits.get(what, "")) for what in order if self._seconds[what]]
 
     def notes(self) -> list[str]:
@@ -62,7 +69,7 @@ class Latency:
         drain = self._seconds[RAW_DRAIN]
         alone = ", ".join(
             f"{kind} {percentile(self._seconds[kind], 50) / percentile(drain, 50):.1f}"
-            for kind in (LINE, PUSH)
+            for kind in (LINE, PUSH, WEBHOOK)
             if self._seconds[kind]
         )
         return [
@@ -73,10 +80,10 @@ class Latency:
 
     def _figure(self, what: str, limited_by: str) -> Figure:
         return Figure(
-            what=what,
+            what=what + self._under,
             unit="ms",
             samples=milliseconds(self._seconds[what]),
-            floor=FLOORS.get(what, ""),
+            floor=FLOORS[what] + self._under if what in FLOORS else "",
             goal=GOALS.get(what, Goal()),
             limited_by=limited_by,
         )
@@ -116,6 +123,12 @@ class Latency:
         began = time.time()
         self._pushers.send(node, boot, (pushed,))
         self._answered = time.time()
+        return began
+
+    def _webhook(self, node: str, boot: str) -> float:
+        """From before the first byte is written."""
+        began = time.time()
+        self._alertmanager.send(node, boot, XID, PCI)
         return began
 
     def _floors(self, node: str, *, cold: bool) -> None:
