@@ -90,6 +90,7 @@ class SlurmJob:
     submit_time: int = 0
     start_time: float | None = None
     begin_time: float | None = None
+    end_time: float | None = None
     restart_count: int = 0
     batch: bool = False
     requeue: bool = False

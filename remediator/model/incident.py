@@ -11,6 +11,9 @@ Tier = Literal["T0", "T1", "T2", "T3"]
 GIVE_BACK = "give-back"
 """The plan of a machine that a person returns to service: no fault, and no fault folds into it."""
 
+RESTART_JOB = "restart-job"
+"""The plan of a job that crashed; its incident is about the job, no node is touched by it."""
+
 
 def reason_prefix(incident_id: str) -> str:
     """How every reason of an incident begins."""

@@ -21,6 +21,7 @@ class Machine(Ours):
     pool_size: int = 0
     slurm_nodes: tuple[str, ...] = ()
     fenced_by: str | None = None
+    restart_failed_jobs: bool = False
 
     @property
     def key(self) -> str:

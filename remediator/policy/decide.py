@@ -47,6 +47,11 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
     name, rule = found
     if rule.plan == "record":
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
+    if rule.plan == "restart-job":
+        then = (
+            f"a job that crashes on {node.name} within 60 s counts against it, one that runs on is left alone"
+        )
+        return _record(rules, f"{rule.cause}: recorded; {then} ({rule.why})", name)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
     plan = node.stage if node.stage in {"drain-only", "move-jobs"} else rule.plan

@@ -24,7 +24,7 @@ class Rule(Ours):
     codes: tuple[int, ...] = Field(min_length=1)
     when: dict[str, int | str | bool] = Field(default_factory=dict)
     tier: Tier
-    plan: Literal["replace", "record"]
+    plan: Literal["replace", "restart-job", "record"]
     cause: str = Field(min_length=3, max_length=120)
     why: str = Field(min_length=3)
 

@@ -31,9 +31,11 @@ from remediator.policy import rules
 from remediator.run.backfill import Backfill, sources_of
 from remediator.run.caches import Caches
 from remediator.run.core import Core
+from remediator.run.crashes import Crashes
 from remediator.run.failpoint import from_environment
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inbox import Inbox
+from remediator.run.job_ends import JobEnds
 from remediator.run.leader import Leader, lock_file
 from remediator.run.loop import CoreLoop
 from remediator.run.mirror import Mirror
@@ -113,6 +115,7 @@ class Controller:
         self.backfill = Backfill(
             sources_of(settings), settings.webhook, self.intake.submit, self.metrics, self.clock
         )
+        self.job_ends = JobEnds(self.slurm, self.intake.submit, self.clock, settings.slurm.job_ends_s)
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
 
@@ -128,6 +131,7 @@ class Controller:
         self._thread("slurm-poll", self.poll.run)
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
+        self._thread("job-ends", self.job_ends.run)
         port = self.server.start()
         log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
 
@@ -135,6 +139,7 @@ class Controller:
         """Take nothing more in, finish what is under way, let go of the store."""
         self.server.stop()
         self.backfill.stop()
+        self.job_ends.stop()
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()
@@ -170,9 +175,12 @@ class Controller:
 
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
-        ledger = Ledger(self.settings.budgets, self.inventory.pool_size)
-        engine = Engine(journal, self.settings.cluster.name, ledger)
-        triage = Triage(self.inventory, self.policy, ledger, engine, journal)
+        inventory = self.inventory
+        ledger = Ledger(self.settings.budgets, inventory.pool_size)
+        limits, cluster = self.settings.crashes, self.settings.cluster.name
+        engine = Engine(journal, cluster, ledger)
+        crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
+        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes)
         core = Core(self.store, engine, triage, journal)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)

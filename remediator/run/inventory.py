@@ -65,6 +65,7 @@ class CachedInventory:
             boot_id=node.boot_id,
             pool=pool,
             stage=self._pools[pool].stage if pool else "observe",
+            restart_failed_jobs=self._pools[pool].restart_failed_jobs if pool else False,
             pool_size=self._pool_sizes()[pool] if pool else 0,
             slurm_nodes=self._workers().get(name, ()),
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),

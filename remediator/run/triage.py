@@ -16,6 +16,7 @@ from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.policy.decide import Situation, decide
 from remediator.policy.rules import Rules
+from remediator.run.crashes import KINDS, Crashes
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
@@ -74,8 +75,15 @@ class Triage:
     """Judges each signal once, in the transaction that also starts what it causes."""
 
     def __init__(
-        self, inventory: Inventory, rules: Rules, ledger: Ledger, engine: Engine, journal: Journal
+        self,
+        inventory: Inventory,
+        rules: Rules,
+        ledger: Ledger,
+        engine: Engine,
+        journal: Journal,
+        crashes: Crashes | None = None,
     ) -> None:
+        self._crashes = crashes
         self._inventory = inventory
         self._rules = rules
         self._ledger = ledger
@@ -155,6 +163,8 @@ class Triage:
     ) -> Judged | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
         try:
+            if signal.kind in KINDS and self._crashes is not None:
+                return self._crashes.judge(connection, signal, now)
             return self._judge_one(connection, view, signal, now)
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled

@@ -143,6 +143,9 @@ class Slurm(Section):
     poll_idle_s: float = Field(default=30.0, ge=1, le=600)
     """Seconds between asking whether Slurm answers while no node is under treatment."""
 
+    job_ends_s: float = Field(default=30.0, ge=2, le=120)
+    """Seconds between looks at Slurm's job list for jobs that crashed; Slurm forgets them after MinJobAge."""
+
 
 class Kubernetes(Section):
     """How the Kubernetes API is reached and where leadership is shown."""
@@ -167,6 +170,21 @@ class Pool(Section):
 
     stage: Stage = "full"
     """How far to go: observe, drain-only, move-jobs (drain, fence, requeue), full (and replace the node)."""
+
+    restart_failed_jobs: bool = False
+    """Requeue a batch job that exits with an error or by a signal. Off by default: an exit code is the job's
+    own word, and jobs that wait for its failure start within a second. A job that crashes on a node whose
+    jobs are being moved is requeued in any case."""
+
+
+class Crashes(Section):
+    """Batch jobs that crash: how often one is restarted, and how long a crash counts against a node."""
+
+    restarts: int = Field(default=3, ge=0, le=100)
+    """Restarts of one job within `window_days`; the next crash leaves it failed, and its owner is told."""
+
+    window_days: float = Field(default=7.0, gt=0, le=90)
+    """Days for which crashes are counted: two different jobs, or one again and nowhere else, test a node."""
 
 
 class Share(Section):
@@ -301,6 +319,9 @@ class Settings(Section):
 
     dry_run: bool = False
     """true decides and records everything as "would ..." and writes nothing to Slurm or Kubernetes."""
+
+    crashes: Crashes = Crashes()
+    """Batch jobs that crash: how often one is restarted, and how long a crash counts against a node."""
 
     budgets: Budgets = Budgets()
     """How many nodes may be acted on before a person has to look."""

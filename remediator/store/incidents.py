@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -76,6 +77,18 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[Incident]:
     """The newest incidents, newest first."""
     query = sa.select(incident).order_by(incident.c.opened_at.desc()).limit(limit)
     return [_incident(row) for row in connection.execute(query)]
+
+
+def count_for(connection: sa.Connection, key: str, since: float) -> int:
+    """How many incidents of one key were opened since then."""
+    query = sa.select(sa.func.count()).where(incident.c.key == key, incident.c.opened_at >= since)
+    return int(connection.execute(query).scalar_one())
+
+
+def treating(connection: sa.Connection, plans: Sequence[str], since: float) -> list[Incident]:
+    """Incidents with one of `plans` that have begun to carry it out and whose fault was since then."""
+    query = sa.select(incident).where(incident.c.plan.in_(plans), incident.c.fault_at >= since, _STARTED)
+    return [_incident(row) for row in connection.execute(query.order_by(incident.c.opened_at))]
 
 
 def update(connection: sa.Connection, incident_id: str, **values: Any) -> None:

@@ -126,6 +126,22 @@ watched_run = sa.Table(
     sa.Column("body", sa.JSON, nullable=False),
 )
 
+# One run of a job crashed on one machine; all rows of a run have the same `at`.
+strike = sa.Table(
+    "strike",
+    metadata,
+    sa.Column("run", sa.String, primary_key=True),
+    sa.Column("machine", sa.String, primary_key=True),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("job", sa.String, nullable=False),
+    sa.Column("work", sa.String, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("evidence", sa.String, nullable=False),
+)
+sa.Index("strike_by_machine", strike.c.machine, strike.c.at)
+sa.Index("strike_by_job", strike.c.job, strike.c.at)
+sa.Index("strike_by_time", strike.c.at)
+
 spare = sa.Table(
     "spare",
     metadata,

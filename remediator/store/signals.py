@@ -69,6 +69,12 @@ def of_boot(connection: sa.Connection, node: str, boot_id: str) -> list[Signal]:
     return [_signal(row) for row in connection.execute(_OF_BOOT, {"node": node, "boot": boot_id})]
 
 
+def first_seen(connection: sa.Connection, dedupe: str) -> float | None:
+    """When the one signal of this name was seen."""
+    query = sa.select(signal.c.seen_at).where(signal.c.dedupe == dedupe)
+    return connection.execute(query).scalar_one_or_none()
+
+
 def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) -> None:
     """Write down what became of signals."""
     values = [

@@ -112,6 +112,12 @@ def get(connection: sa.Connection, incident_id: str, name: str) -> StepRow | Non
     return next((row for row in of_incident(connection, incident_id) if row.name == name), None)
 
 
+def of_run(connection: sa.Connection, incident_id: str, name: str, run: JobRun) -> StepRow | None:
+    """A step of one job run's track."""
+    rows = of_incident(connection, incident_id)
+    return next((row for row in rows if (row.name, row.subject) == (name, run.key)), None)
+
+
 def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:
     """Change columns of one step."""
     place = {"of": row.incident, "named": row.name, "about": row.subject}
@@ -131,6 +137,25 @@ def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: Jo
     _insert_if_new(connection, watched_run, {"incident": incident_id, "run": run.key, "body": body})
     query = sa.select(job_run.c.owner).where(*(job_run.c[name] == value for name, value in identity.items()))
     return str(connection.execute(query).scalar_one())
+
+
+def owner_of(connection: sa.Connection, cluster: str, run: JobRun) -> str | None:
+    """The incident that owns a run's one requeue."""
+    return connection.execute(sa.select(job_run.c.owner).where(*_is(cluster, run))).scalar_one_or_none()
+
+
+def hand_over(connection: sa.Connection, cluster: str, run: JobRun, incident_id: str) -> None:
+    """Another incident owns the run's one requeue from now on; only when the first surely never asked."""
+    connection.execute(sa.update(job_run).where(*_is(cluster, run)).values(owner=incident_id))
+
+
+def _is(cluster: str, run: JobRun) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        job_run.c.cluster == cluster,
+        job_run.c.job_id == run.job_id,
+        job_run.c.submit_time == run.submit_time,
+        job_run.c.restart_count == run.restart_count,
+    )
 
 
 def runs_seen(connection: sa.Connection, incident_id: str) -> list[JobRun]:

@@ -82,6 +82,10 @@ class Engine:
         steps.insert(connection, [replace(row, facts=dict(facts or {})) for row in rows])
         self._journal.record(connection, "incident-opened", incident, now, why=incident.sentence)
 
+    def adopt(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
+        """Put the steps of a job run on the books of an incident that knows it without a survey."""
+        self._follow_ups.follow(connection, incident, {"runs": [run.model_dump(mode="json")]}, now)
+
     def stop_return(self, connection: sa.Connection, returning: Incident, why: str, now: float) -> bool:
         """End a return because of a new fault; False while one of its writes is under way or half done."""
         if not may_stop(steps.of_incident(connection, returning.id)):

@@ -16,7 +16,7 @@ from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
 
-MOVING = frozenset({"release-jobs", "start-jobs"})
+MOVING = frozenset({"release-jobs", "restart-job", "start-jobs"})
 
 Follow = Callable[[sa.Connection, Incident, Any, float], None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remediator.model.incident import Incident
+from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.message import Message
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
@@ -10,8 +10,10 @@ from remediator.model.run import JobRun
 
 def to_owner(incident: Incident, run: JobRun) -> Message:
     """What happens to somebody's job, and what the owner can do."""
-    job = f"job {run.address} ({run.name})" if run.name else f"job {run.address}"
-    if run.release == "tell-only":
+    job = _named(run)
+    if incident.plan == RESTART_JOB:
+        text = f"Your {job} crashed ({incident.cause}) and is restarted under the same id."
+    elif run.release == "tell-only":
         text = (
             f"{incident.node} under your {job} is failing ({incident.cause}). The job is left alone "
             f"because {run.why}; save what you can and end it, its node waits for that."
@@ -22,6 +24,17 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"save, and is restarted once on other nodes under the same id."
         )
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def left_failed(run: JobRun, why: str) -> Message:
+    """A crashed job is not restarted, and its owner may want to do something about it."""
+    return Message(
+        audience=f"user:{run.user or 'unknown'}", urgency="tell", text=f"Your {_named(run)}: {why}."
+    )
+
+
+def _named(run: JobRun) -> str:
+    return f"job {run.address} ({run.name})" if run.name else f"job {run.address}"
 
 
 def back(incident: Incident, run: JobRun, row: StepRow) -> Message:

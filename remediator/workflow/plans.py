@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remediator.model.incident import GIVE_BACK
+from remediator.model.incident import GIVE_BACK, RESTART_JOB
 from remediator.model.plan import StepRow, Track
 from remediator.model.run import JobRun
 
@@ -41,6 +41,12 @@ PLANS: dict[str, tuple[Planned, ...]] = {
     ),
     "move-jobs": (*_DRAIN, Planned("survey", "main"), *_MOVE, Planned("close", "main")),
     "drain-only": (*_DRAIN, Planned("close", "main")),
+    RESTART_JOB: (
+        Planned("restart-job", "job"),
+        Planned("start-jobs", "job"),
+        Planned("prove-resume", "job"),
+        Planned("close", "main"),
+    ),
     GIVE_BACK: (
         Planned("admit", "main"),
         Planned("accept-node", "node"),

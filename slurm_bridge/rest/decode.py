@@ -72,6 +72,7 @@ def job(raw: dict[str, Any]) -> SlurmJob:
         submit_time=number(raw.get("submit_time")) or 0,
         start_time=moment(raw.get("start_time")),
         begin_time=moment(raw.get("eligible_time")),
+        end_time=moment(raw.get("end_time")),
         restart_count=number(raw.get("restart_cnt")) or 0,
         batch=raw.get("batch_flag") is True,
         requeue=raw.get("requeue") is True,

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from remediator.settings import Pool
-from tests.fakes import river as rivers
 from tests.fakes.river import Crash, River
 
 
@@ -49,11 +47,9 @@ def forgets(river: River) -> int:
 
 
 @pytest.fixture
-def river(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> River:
+def river(tmp_path: Path) -> River:
     """At stage move-jobs: the fake's slurmctld would forget the worker's move to a spare as well."""
-    pool = Pool(node_selector={"pool": "training"}, stage="move-jobs")
-    monkeypatch.setattr(rivers, "POOLS", {"training": pool})
-    return River(tmp_path)
+    return River(tmp_path, stage="move-jobs")
 
 
 @pytest.mark.parametrize(

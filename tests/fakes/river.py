@@ -5,7 +5,7 @@ A crash throws away everything but the store and the servers, as a SIGKILL does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
 from remediator.run.core import Core
+from remediator.run.crashes import Crashes
 from remediator.run.inventory import CachedInventory
+from remediator.run.job_ends import JobEnds
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool, Stage
+from remediator.settings import Crashes as Limits
 from remediator.store import incidents, leadership, signals
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
@@ -88,6 +91,7 @@ class River:
         self.probe: Callable[[str], None] = no_probe
         self.lives = 0
         self.answers: list[Answer] = []
+        self.limits = Limits()
         self.begin()
 
     def begin(self) -> None:
@@ -100,7 +104,8 @@ class River:
         inventory = self.inventory()
         ledger = Ledger(self.budgets, inventory.pool_size)
         engine = Engine(journal, "test", ledger)
-        triage = Triage(inventory, rules.load(), ledger, engine, journal)
+        crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
+        triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes)
         self.core = Core(self.store, engine, triage, journal)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
@@ -149,6 +154,14 @@ class River:
         )
         with self.store.write() as connection:
             signals.insert_new(connection, [signal])
+
+    def watch_jobs(self) -> None:
+        """The look at Slurm's job list; no look happens unless a test asks for it."""
+        JobEnds(self.slurm, self._submit, self.clock, 30.0).look()
+
+    def _submit(self, found: Sequence[Signal]) -> None:
+        with self.store.write() as connection:
+            signals.insert_new(connection, found)
 
     def turn(self) -> list[Call]:
         """One turn of the core and all its calls; then 0.1 s pass, or up to 1 s when nobody works."""

@@ -248,7 +248,8 @@ class Ctld:
         job.seen = replace(job.seen, state_reason=reason, exit=info)
 
     def _end(self, job: Job, state: str) -> None:
-        job.seen = replace(job.seen, state=state, flags=job.seen.flags - {"COMPLETING"})
+        flags = job.seen.flags - {"COMPLETING"}
+        job.seen = replace(job.seen, state=state, flags=flags, end_time=self.clock.now())
         job.restart_at_end = False
         job.gone_at = job.ends_at = job.fails_at = inf
 
@@ -259,6 +260,7 @@ class Ctld:
             nodes=(),
             submit_time=int(job.gone_at),
             start_time=None,
+            end_time=None,
             begin_time=job.gone_at + REQUEUE_DELAY,
             state_reason="BeginTime",
         )

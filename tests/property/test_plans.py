@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remediator.audit import chain
-from remediator.model.incident import Incident
+from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait
 from remediator.model.run import JobRun
 from remediator.store import incidents, steps
@@ -57,6 +57,8 @@ class Play:
         with self.store.write() as connection:
             incidents.insert(connection, self.incident)
             self.engine.start(connection, self.incident, self.now)
+            for run in runs if plan == RESTART_JOB else []:
+                self.engine.adopt(connection, self.incident, run, self.now)
         self.turn({})
 
     def outcome(self, call: Call, kind: str) -> Outcome | None:

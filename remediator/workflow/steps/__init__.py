@@ -20,6 +20,7 @@ from remediator.workflow.steps.hold_place import HoldPlace
 from remediator.workflow.steps.prove_resume import ProveResume
 from remediator.workflow.steps.rejoin_slurm import RejoinSlurm
 from remediator.workflow.steps.release_jobs import ReleaseJobs
+from remediator.workflow.steps.restart_job import RestartJob
 from remediator.workflow.steps.resume_slurm import ResumeSlurm
 from remediator.workflow.steps.start_jobs import StartJobs
 from remediator.workflow.steps.survey import Survey
@@ -34,6 +35,7 @@ STEPS: dict[str, Step] = {
         Survey(),
         HoldPlace(),
         ReleaseJobs(),
+        RestartJob(),
         StartJobs(),
         ProveResume(),
         FreePlace(),

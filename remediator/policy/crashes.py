@@ -1,0 +1,101 @@
+"""What to do about a job that ended badly: one pure function, and the sentence that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remediator.model.job_end import JobEnd
+
+MOVES_JOBS = frozenset({"move-jobs", "full"})
+FRESH_S = 900.0
+STORM_S = 600.0
+STORM = 10
+# SIGINT and SIGTERM, by themselves or as a shell reports them: somebody asked the job to end.
+ASKED_SIGNALS = frozenset({2, 15})
+ASKED_CODES = frozenset({128 + number for number in ASKED_SIGNALS})
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A job's end and what the store and the settings say around it.
+
+    `covered` is the incident that moves jobs off one of its nodes, `stages` are those of its nodes' pools,
+    `wanted` whether all of these restart failed jobs, `restarts` how often we restarted this job already,
+    `lately` how many jobs crashed within ten minutes.
+    """
+
+    end: JobEnd
+    watching_since: float
+    covered: str
+    stages: frozenset[str]
+    wanted: bool
+    restarts: int
+    limit: int
+    lately: int
+    now: float
+
+    @property
+    def is_storm(self) -> bool:
+        """So many at once that something they share is at fault."""
+        return self.lately > STORM
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Whether the job is restarted and why; `tell` says that its owner wants to know why not."""
+
+    yes: bool
+    sentence: str
+    tell: bool = False
+
+
+def is_crash(end: JobEnd) -> bool:
+    """Whether the run ended against its owner's will and not for want of memory: what counts as a strike."""
+    if end.state == "NODE_FAIL":
+        return True
+    asked = end.signal in ASKED_SIGNALS or end.code in ASKED_CODES
+    return end.state == "FAILED" and not asked and bool(end.code or end.signal)
+
+
+def decide_restart(crash: Crash) -> Restart:
+    """The first reason that speaks against it, else yes."""
+    end = crash.end
+    who = f"job {end.run.address} of {end.run.user or 'unknown'} {end.how}"
+    for applies, why, tell in _against(crash):
+        if applies:
+            return Restart(False, f"{who}: {why}", tell)
+    if crash.covered:
+        return Restart(True, f"{who} on a node of incident {crash.covered}: it is restarted")
+    return Restart(True, f"{who} without evidence against a node: it is restarted")
+
+
+def _against(crash: Crash) -> list[tuple[bool, str, bool]]:
+    end = crash.end
+    return [
+        (not is_crash(end), "no crash, recorded", False),
+        (end.ended < crash.watching_since, "before its end was watched for, recorded", False),
+        (end.state == "NODE_FAIL", "Slurm itself requeues what it loses with a node, recorded", False),
+        (end.run.release != "requeue", f"left failed, because {end.run.why}", False),
+        (crash.now - end.ended > FRESH_S, "too long ago, left failed", False),
+        (
+            not crash.stages <= MOVES_JOBS,
+            f"its pool is at stage {', '.join(sorted(crash.stages - MOVES_JOBS))}, left failed",
+            False,
+        ),
+        (
+            not crash.covered and not crash.wanted,
+            "restart_failed_jobs is off for its pool, left failed",
+            False,
+        ),
+        (
+            not crash.covered and crash.is_storm,
+            f"{crash.lately} jobs crashed within 10 minutes, which points to what they share: left failed",
+            True,
+        ),
+        (
+            crash.restarts >= crash.limit,
+            f"it was restarted {crash.restarts} times and crashed again, which points to its own fault: "
+            f"left failed",
+            True,
+        ),
+    ]

@@ -1,0 +1,206 @@
+"""Ended jobs become restarts and strikes: asks inventory, store and policy, writes what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from remediator.model.ids import incident_id
+from remediator.model.incident import RESTART_JOB, Incident
+from remediator.model.job_end import JobEnd
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.model.strike import Strike
+from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, is_crash
+from remediator.policy.rules import Rules
+from remediator.settings import Crashes as Limits
+from remediator.signals.job_ends import JOB_ENDED, JOB_WATCH
+from remediator.store import incidents, outbox, signals, steps, strikes
+from remediator.workflow import notices
+from remediator.workflow.engine import Engine
+from remediator.workflow.forgotten import ASKS
+from remediator.workflow.journal import Journal
+
+SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
+T2_S = 60.0
+DAY_S = 86_400.0
+MOVES = ("move-jobs", "replace")
+KINDS = frozenset({JOB_ENDED, JOB_WATCH})
+Judged = tuple[str, str | None]
+
+
+class Hosts(Protocol):
+    """What the caches know of machines and of the Slurm nodes on them."""
+
+    def machine(self, name: str) -> Machine | None:
+        """The node of exactly this name, or None."""
+
+    def node_of(self, worker: str) -> str | None:
+        """The node a Slurm node is on; None while it is on none."""
+
+
+class Crashes:
+    """Judges the end of a job once, in the core's transaction."""
+
+    def __init__(
+        self, hosts: Hosts, rules: Rules, limits: Limits, cluster: str, engine: Engine, journal: Journal
+    ) -> None:
+        self._hosts = hosts
+        self._rules = rules
+        self._limits = limits
+        self._cluster = cluster
+        self._engine = engine
+        self._journal = journal
+
+    def judge(self, connection: sa.Connection, signal: Signal, now: float) -> Judged | None:
+        """What became of it; None while it is too early to say."""
+        if signal.kind == JOB_WATCH:
+            return "the ends of Slurm's jobs are watched from now on", None
+        end = JobEnd.model_validate(signal.detail)
+        if now - signal.received_at < SETTLE_S or self._is_moving(connection, end):
+            return None
+        machines = self._machines(end)
+        if not machines:
+            return f"job {end.run.address} {end.how}, on no node of a pool: recorded", None
+        with connection.begin_nested():
+            return self._settle(connection, signal, end, machines, now)
+
+    def _settle(
+        self,
+        connection: sa.Connection,
+        signal: Signal,
+        end: JobEnd,
+        machines: Sequence[Machine],
+        now: float,
+    ) -> Judged:
+        covering = self._covering(connection, end)
+        if is_crash(end):
+            strikes.add(connection, self._strikes(connection, signal, end, machines, covering))
+        crash = self._crash(connection, end, machines, covering, now)
+        restart = self._owned(connection, end) or decide_restart(crash)
+        if restart.tell:
+            message = notices.left_failed(end.run, restart.sentence)
+            outbox.put(connection, "", [message], now)
+        if not restart.yes:
+            return restart.sentence, None
+        return restart.sentence, self._restart(connection, signal, end, machines[0], restart.sentence, now)
+
+    def _machines(self, end: JobEnd) -> list[Machine]:
+        names = dict.fromkeys(self._hosts.node_of(worker) for worker in end.run.nodes)
+        machines = [self._hosts.machine(name) for name in names if name]
+        return [machine for machine in machines if machine is not None and machine.pool is not None]
+
+    def _covering(self, connection: sa.Connection, end: JobEnd) -> list[Incident]:
+        """Incidents that move jobs off a node of this run because of a fault that came while it ran."""
+        began = end.began if end.began is not None else end.ended
+        return [
+            incident
+            for incident in incidents.treating(connection, MOVES, began - 1)
+            if set(incident.slurm_nodes) & set(end.run.nodes) and incident.fault_at <= end.ended + T2_S
+        ]
+
+    def _strikes(
+        self,
+        connection: sa.Connection,
+        signal: Signal,
+        end: JobEnd,
+        machines: Sequence[Machine],
+        covering: Sequence[Incident],
+    ) -> list[Strike]:
+        """One for each machine that may be at fault: those that said so (T2), else all of them."""
+        said = {one.key: dedupe for one in machines if (dedupe := self._said(connection, one, end))}
+        without = [] if covering else machines
+        accused = [machine for machine in machines if machine.key in said] or without
+        run, job, work = end.run.key, end.job, end.work
+        return [
+            Strike(run, job, work, one.key, one.name, end.ended, said.get(one.key, signal.dedupe))
+            for one in accused
+        ]
+
+    def _said(self, connection: sa.Connection, machine: Machine, end: JobEnd) -> str | None:
+        """The T2 evidence of this machine's present boot within a minute before the end."""
+        since = max(end.ended - T2_S, end.began or 0.0)
+        for seen in signals.of_node(connection, machine.name, since):
+            found = self._rules.find(seen)
+            says = found is not None and found[1].plan == RESTART_JOB
+            if says and seen.boot_id == machine.boot_id and seen.seen_at <= end.ended + SETTLE_S:
+                return seen.dedupe
+        return None
+
+    def _crash(
+        self,
+        connection: sa.Connection,
+        end: JobEnd,
+        machines: Sequence[Machine],
+        covering: Sequence[Incident],
+        now: float,
+    ) -> Crash:
+        since = now - self._limits.window_days * DAY_S
+        return Crash(
+            end=end,
+            watching_since=signals.first_seen(connection, JOB_WATCH) or 0.0,
+            covered=covering[0].id if covering else "",
+            stages=frozenset(machine.stage for machine in machines),
+            wanted=all(machine.restart_failed_jobs for machine in machines),
+            restarts=incidents.count_for(connection, _key(end), since),
+            limit=self._limits.restarts,
+            lately=strikes.jobs_between(connection, end.ended - STORM_S, end.ended + STORM_S),
+            now=now,
+        )
+
+    def _is_moving(self, connection: sa.Connection, end: JobEnd) -> bool:
+        """Whether an incident has yet to find out what became of this run, or of an earlier one."""
+        if incidents.open_for(connection, _key(end)):
+            return True
+        owner = steps.owner_of(connection, self._cluster, end.run)
+        moving = incidents.get(connection, owner) if owner else None
+        row = steps.of_run(connection, owner, "release-jobs", end.run) if owner else None
+        is_open = moving is not None and moving.state != "closed"
+        return is_open and row is not None and row.state != "done"
+
+    def _owned(self, connection: sa.Connection, end: JobEnd) -> Restart | None:
+        """A run has one requeue: an incident that owns it and whose requeue was taken has had it."""
+        owner = steps.owner_of(connection, self._cluster, end.run)
+        row = steps.of_run(connection, owner, "release-jobs", end.run) if owner else None
+        if owner is None or (row is not None and ASKS not in row.facts):
+            return None
+        return Restart(False, f"job {end.run.address} {end.how}: incident {owner} has had its requeue")
+
+    def _restart(
+        self,
+        connection: sa.Connection,
+        signal: Signal,
+        end: JobEnd,
+        machine: Machine,
+        sentence: str,
+        now: float,
+    ) -> str:
+        incident = Incident(
+            id=incident_id(now),
+            key=_key(end),
+            node=machine.name,
+            node_uid=machine.uid,
+            boot_id=machine.boot_id,
+            pool=machine.pool or "",
+            tier="T3",
+            rule="job-crash",
+            cause=f"job {end.run.address} {end.how}",
+            plan=RESTART_JOB,
+            sentence=sentence,
+            fault_at=min(end.ended, now),
+            opened_at=now,
+        )
+        incidents.insert(connection, incident)
+        detail = {"rule": incident.rule, "plan": incident.plan, "evidence": signal.dedupe}
+        self._journal.record(connection, "decision", incident, now, why=sentence, detail=detail)
+        steps.hand_over(connection, self._cluster, end.run, incident.id)
+        self._engine.start(connection, incident, now)
+        self._engine.adopt(connection, incident, end.run, now)
+        return incident.id
+
+
+def _key(end: JobEnd) -> str:
+    """A job's incident is no machine's: what happens to its node is another one."""
+    return f"job/{end.run.job_id}"

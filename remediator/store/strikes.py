@@ -1,0 +1,49 @@
+"""Strike rows: which run of which job crashed on which machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from remediator.model.strike import Strike
+from remediator.store.schema import strike
+
+_INSERT_NEW = {
+    "sqlite": sqlite.insert(strike).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(strike).on_conflict_do_nothing(),
+}
+_JOBS = sa.select(strike.c.job).where(
+    strike.c.machine == sa.bindparam("machine"), strike.c.at >= sa.bindparam("fresh")
+)
+_AGAINST = (
+    sa.select(strike)
+    .where(strike.c.job.in_(_JOBS), strike.c.at >= sa.bindparam("since"))
+    .order_by(strike.c.at, strike.c.run, strike.c.machine)
+)
+_BETWEEN = sa.select(sa.func.count(sa.distinct(strike.c.job))).where(
+    strike.c.at.between(sa.bindparam("since"), sa.bindparam("until"))
+)
+
+
+def add(connection: sa.Connection, strikes: Sequence[Strike]) -> None:
+    """Count them; a run counts once on a machine."""
+    if strikes:
+        connection.execute(_INSERT_NEW[connection.dialect.name], [asdict(one) for one in strikes])
+
+
+def against(connection: sa.Connection, machine: str, since: float, fresh: float) -> list[Strike]:
+    """All strikes since `since`, on whichever machine, of the jobs that crashed on `machine` since `fresh`.
+
+    What a machine was tested for since is left out by `fresh`: its rows before that are not returned.
+    """
+    rows = connection.execute(_AGAINST, {"machine": machine, "since": since, "fresh": fresh})
+    found = [Strike(**row._mapping) for row in rows]
+    return [one for one in found if one.machine != machine or one.at >= fresh]
+
+
+def jobs_between(connection: sa.Connection, since: float, until: float) -> int:
+    """How many jobs crashed in this time."""
+    return int(connection.execute(_BETWEEN, {"since": since, "until": until}).scalar_one())
