@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from remediator.model.base import Ours
+from remediator.model.incident import Tier
 
 Stage = Literal["observe", "drain-only", "move-jobs", "full"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+
+
+class Stages(Ours):
+    """How far to go by tier of evidence; what a map leaves out is as here."""
+
+    T0: Stage = "full"
+    T1: Stage = "observe"
+    T2: Stage = "full"
+    T3: Stage = "full"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{tier} {getattr(self, tier)}" for tier in TIERS)
+
+
+def _stages(value: object) -> object:
+    """A stage as it is, a map of tiers (in either case) as Stages; errors say which word is wrong."""
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, Stages) else _stage(value, "")
+    tiers = {str(tier).upper(): stage for tier, stage in value.items()}
+    unknown = [tier for tier in tiers if tier not in TIERS]
+    if unknown:
+        raise ValueError(f"{unknown[0]:.40} is no tier; the tiers are {', '.join(TIERS)}")
+    return Stages.model_validate({tier: _stage(stage, f" for {tier}") for tier, stage in tiers.items()})
+
+
+def _stage(value: object, where: str) -> object:
+    known = get_args(Stage)
+    if value in known:
+        return value
+    first, last = ", ".join(map(repr, known[:-1])), repr(known[-1])
+    raise PydanticCustomError("literal_error", f"Input should be {first} or {last}{where}")
+
+
+StageByTier = Annotated[Stage | Stages, BeforeValidator(_stages)]
 
 
 class Machine(Ours):
@@ -17,7 +57,7 @@ class Machine(Ours):
     provider_id: str = ""
     boot_id: str
     pool: str | None = None
-    stage: Stage = "observe"
+    stage: StageByTier = "observe"
     pool_size: int = 0
     slurm_nodes: tuple[str, ...] = ()
     fenced_by: str | None = None
@@ -27,3 +67,10 @@ class Machine(Ours):
     def key(self) -> str:
         """What makes two nodes the same machine: the providerID, else the node's UID, never the name."""
         return self.provider_id or self.uid
+
+    def stage_for(self, tier: Tier) -> Stage:
+        """How far to go on evidence of this tier."""
+        if not isinstance(self.stage, Stages):
+            return self.stage
+        stage: Stage = getattr(self.stage, tier)
+        return stage

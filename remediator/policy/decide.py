@@ -54,7 +54,8 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         return _record(rules, f"{rule.cause}: recorded; {then} ({rule.why})", name)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
-    plan = node.stage if node.stage in {"drain-only", "move-jobs"} else rule.plan
+    stage = node.stage_for(rule.tier)
+    plan = stage if stage in {"drain-only", "move-jobs"} else rule.plan
     decision = Decision(
         action="act",
         plan=plan,
@@ -68,10 +69,9 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
 
 
 def _limited(decision: Decision, node: Machine, situation: Situation) -> Decision:
-    if node.stage == "observe":
-        return decision.model_copy(
-            update={"action": "hold", "sentence": f"{decision.cause}: pool {node.pool} only observes"}
-        )
+    if node.stage_for(decision.tier) == "observe":
+        sentence = f"{decision.cause}: pool {node.pool} only observes {decision.tier}"
+        return decision.model_copy(update={"action": "hold", "sentence": sentence})
     refused = situation.refuse(decision.tier)
     if refused is not None:
         return decision.model_copy(update={"action": "hold", "sentence": f"{decision.cause}: {refused}"})

@@ -142,7 +142,7 @@ class Crashes:
             end=end,
             watching_since=signals.first_seen(connection, JOB_WATCH) or 0.0,
             covered=covering[0].id if covering else "",
-            stages=frozenset(machine.stage for machine in machines),
+            stages=frozenset(machine.stage_for("T3") for machine in machines),
             wanted=all(machine.restart_failed_jobs for machine in machines),
             restarts=incidents.count_for(connection, _key(end), since),
             limit=self._limits.restarts,

@@ -133,7 +133,7 @@ class Foresight:
         return Outlook(
             node=name,
             pool=machine.pool,
-            stage=machine.stage,
+            stage=str(machine.stage_for(decision.tier)),
             slurm_nodes=machine.slurm_nodes,
             fault=f"XID {xid}",
             action=decision.action,

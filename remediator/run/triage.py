@@ -11,7 +11,7 @@ from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import GIVE_BACK, Incident, Tier
-from remediator.model.machine import Machine
+from remediator.model.machine import TIERS, Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.policy.decide import Situation, decide
@@ -33,7 +33,6 @@ class Inventory(Protocol):
         """The node of exactly this name, or None."""
 
 
-TIERS: tuple[Tier, ...] = ("T0", "T1", "T2", "T3")
 Judged = tuple[str, str | None]
 
 
@@ -137,7 +136,8 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
     ) -> Decision | None:
         """The first decision to act on evidence of the machine's present boot."""
-        if machine.stage == "observe" or all(view.refused(machine.pool, tier) for tier in TIERS):
+        acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
+        if all(view.refused(machine.pool, tier) for tier in acting):
             return None  # looked at in every turn: what no evidence could change is not worth reading it
         for signal in signals.of_incident(connection, incident.id):
             if boot_of(signal, machine.boot_id, now) == "present":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remediator.model.machine import Stage, Stages
 from remediator.settings.example import example
 from remediator.settings.load import load, overrides
 from remediator.settings.problems import SettingsError
@@ -20,7 +21,6 @@ from remediator.settings.tree import (
     Settings,
     Share,
     Slurm,
-    Stage,
     Store,
     Webhook,
 )
@@ -42,6 +42,7 @@ __all__ = [
     "Share",
     "Slurm",
     "Stage",
+    "Stages",
     "Store",
     "Webhook",
     "example",

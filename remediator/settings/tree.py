@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from remediator.guard import MARGIN_S, MAX_DEADLINE_S
 from remediator.model.base import Ours
+from remediator.model.machine import StageByTier, Stages
 from remediator.settings.checks import (
     AbsolutePath,
     Dns,
@@ -20,8 +21,6 @@ from remediator.settings.checks import (
     ServerUrl,
     SqliteUrl,
 )
-
-Stage = Literal["observe", "drain-only", "move-jobs", "full"]
 
 
 class Section(Ours):
@@ -168,8 +167,8 @@ class Pool(Section):
     )
     """Labels a node must carry, all of them, to be in this pool; a node in no pool is never written."""
 
-    stage: Stage = "full"
-    """How far to go: observe, drain-only, move-jobs (drain, fence, requeue), full (and replace the node)."""
+    stage: StageByTier = Stages()
+    """observe, drain-only, move-jobs or full (replaces): one word, or by tier {T0: full, T1: drain-only}."""
 
     restart_failed_jobs: bool = False
     """Requeue a batch job that exits with an error or by a signal. Off by default: an exit code is the job's

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.model.incident import Tier
-from remediator.model.machine import Machine
+from remediator.model.machine import TIERS, Machine, Stage, Stages
 from remediator.model.signal import Signal
 from remediator.policy.decide import Situation, decide, room
 from remediator.policy.rules import load
@@ -40,6 +40,9 @@ signals = st.builds(
 )
 
 
+FREE = Situation(last_closed=None)
+
+
 def full(_tier: Tier) -> str | None:
     return "the budget is used up"
 
@@ -53,6 +56,7 @@ situations = st.builds(
     last_closed=st.none() | st.sampled_from(["i1", "i2"]),
     refuse=st.sampled_from([room, full, full_for_suspects]),
 )
+stages = st.sampled_from(["observe", "drain-only", "move-jobs", "full"])
 machines: Any = st.builds(
     Machine,
     name=words,
@@ -60,7 +64,7 @@ machines: Any = st.builds(
     provider_id=words,
     boot_id=words,
     pool=st.none() | st.just("training"),
-    stage=st.sampled_from(["observe", "drain-only", "full"]),
+    stage=stages | st.builds(Stages, T0=stages, T1=stages, T2=stages, T3=stages),
     pool_size=st.integers(0, 10_000),
     fenced_by=st.none() | st.sampled_from(["i1", "i2", "other"]),
 )
@@ -94,8 +98,9 @@ def test_to_act_takes_a_rule_a_stage_and_room(signal: Signal, machine: Machine, 
     rule = RULES.rules[decision.rule]
     assert rule.matches(signal)
     assert rule.plan != "record"
-    assert machine.stage in {"full", "drain-only"}
-    assert decision.plan == ("drain-only" if machine.stage == "drain-only" else rule.plan)
+    stage = machine.stage_for(rule.tier)
+    assert stage != "observe"
+    assert decision.plan == (rule.plan if stage == "full" else stage)
     assert situation.refuse(rule.tier) is None
     assert machine.fenced_by is None or machine.fenced_by != situation.last_closed
     assert (decision.tier, decision.cause) == (rule.tier, rule.cause)
@@ -122,3 +127,18 @@ def test_a_used_up_budget_never_allows_more(
         )
     else:
         assert after == before
+
+
+@given(signal=signals, machine=machines, stage=stages)
+def test_one_word_means_every_tier(signal: Signal, machine: Machine, stage: Stage) -> None:
+    word = Machine.model_validate(machine.model_dump() | {"stage": stage})
+    by_tier = Machine.model_validate(machine.model_dump() | {"stage": dict.fromkeys(TIERS, stage)})
+    assert decide(signal, word, RULES, FREE) == decide(signal, by_tier, RULES, FREE)
+
+
+@given(signal=signals, machine=machines, other=stages)
+def test_the_stage_of_another_tier_changes_nothing(signal: Signal, machine: Machine, other: Stage) -> None:
+    before = decide(signal, machine, RULES, FREE)
+    changed = {tier: machine.stage_for(tier) if tier == before.tier else other for tier in TIERS}
+    after = decide(signal, Machine.model_validate(machine.model_dump() | {"stage": changed}), RULES, FREE)
+    assert before.action == "record" or after == before

@@ -38,7 +38,10 @@ def test_example_passes_its_own_check(tmp_path: Path) -> None:
     done = remediator("config", "check", str(file))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"ok: {file}\n")
-    assert "pool gpu: full, nodes with nvidia.com/gpu.present=true" in done.stdout
+    assert (
+        "pool gpu: T0 full, T1 observe, T2 full, T3 full, nodes with nvidia.com/gpu.present=true"
+        in done.stdout
+    )
 
 
 def test_check_says_which_variables_take_part(tmp_path: Path) -> None:

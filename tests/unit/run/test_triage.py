@@ -217,6 +217,18 @@ def test_an_observing_pool_holds_and_goes_on_when_the_stage_is_raised(here: Deci
     assert here.steps(incident.id)
 
 
+def test_a_stage_may_be_raised_for_one_tier_alone(here: Deciding) -> None:
+    here.add("gpu-0", stage={"T0": "observe", "T1": "full"})
+    here.signal("gpu-0")
+    here.turn()
+    (incident,) = here.incidents()
+    assert incident.state == "held"
+    assert "only observes T0" in incident.sentence
+    here.add("gpu-0", stage={"T0": "full", "T1": "observe"})
+    here.turn()
+    assert here.incidents()[0].state == "open"
+
+
 def test_a_stage_raised_to_drain_only_only_drains(here: Deciding) -> None:
     here.add("gpu-0", stage="observe")
     here.signal("gpu-0")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from remediator.settings import Leadership, Settings, SettingsError, Share, example, load, overrides
+from remediator.settings import Leadership, Settings, SettingsError, Share, Stages, example, load, overrides
 from remediator.settings.problems import section_at
 
 GOOD = """\
@@ -56,6 +56,15 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         GOOD + "    stage: ful\n",
         ["s.yaml:7: pools.gpu.stage: should be 'observe', 'drain-only', 'move-jobs' or 'full', found 'ful'"],
     ),
+    "an unknown stage of a tier": (
+        GOOD + "    stage: {T0: full, T1: ful}\n",
+        ["s.yaml:7: pools.gpu.stage: should be 'observe'", "or 'full' for T1, found"],
+    ),
+    "an unknown tier": (
+        GOOD + "    stage: {T9: full}\n",
+        ["s.yaml:7: pools.gpu.stage: T9 is no tier; the tiers are T0, T1, T2, T3; it means: observe"],
+    ),
+    "a stage that is a list": (GOOD + "    stage: [full]\n", ["pools.gpu.stage: should be 'observe'"]),
     "a pool name that is no name": (
         GOOD.replace("  gpu:", "  G pu:"),
         ["s.yaml:5: pools.G pu: must have the form"],
@@ -123,7 +132,7 @@ def test_broken_file_names_place_path_problem_and_next_step(case: str, tmp_path:
 def test_good_file_gives_defaults_for_all_that_is_left_out(tmp_path: Path) -> None:
     settings = load(write(tmp_path, GOOD), {})
     assert settings.slurm.poll_busy_s == 2
-    assert settings.pools["gpu"].stage == "full"
+    assert settings.pools["gpu"].stage == Stages(T0="full", T1="observe", T2="full", T3="full")
     assert (settings.leadership.lease_s, settings.leadership.renew_s) == (10, 2)
 
 
@@ -212,6 +221,14 @@ def test_variables_that_kubernetes_makes_for_a_service_set_nothing() -> None:
         "OTHER__X": "1",
     }
     assert overrides(environ) == {}
+
+
+@pytest.mark.parametrize("text", ["{T0: drain-only, T1: full}", "{t0: drain-only, T1: full, T2: full}"])
+def test_a_stage_may_be_given_by_tier(text: str, tmp_path: Path) -> None:
+    settings = load(write(tmp_path, GOOD + f"    stage: {text}\n"), {})
+    assert settings.pools["gpu"].stage == Stages(T0="drain-only", T1="full")
+    with_variable = load(write(tmp_path, GOOD), {"REMEDIATOR_POOLS__GPU__STAGE__T1": "full"})
+    assert with_variable.pools["gpu"].stage == Stages(T1="full")
 
 
 def test_settings_cannot_be_changed(tmp_path: Path) -> None:
