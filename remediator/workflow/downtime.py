@@ -17,27 +17,47 @@ class Phase:
     seconds: float
 
 
+_NODE = {
+    "drain-slurm": "decision to DRAIN",
+    "fence-node": "DRAIN to fence",
+    "survey": "survey",
+    "claim-spare": "spare claimed",
+    "await-empty": "jobs gone",
+    "force-down": "forced",
+    "evict-pods": "pods evicted",
+    "detach-node": "out of the pool",
+    "admit-spare": "spare admitted",
+    "rejoin-slurm": "worker back",
+}
+
+
 def node_phases(incident: Incident, rows: Sequence[StepRow]) -> tuple[Phase, ...]:
-    """From the fault to the drained and fenced machine with its jobs known."""
+    """From the fault to the drained and fenced machine with its jobs known, then to its replacement."""
+    ended = {row.name: row.ended_at for row in rows if not row.subject}
     marks = [("fault to decision", incident.opened_at)]
-    names = {"drain-slurm": "decision to DRAIN", "fence-node": "DRAIN to fence", "survey": "survey"}
-    marks += [
-        (names[row.name], row.ended_at) for row in rows if row.name in names and row.ended_at is not None
-    ]
+    marks += [(title, at) for name, title in _NODE.items() if (at := ended.get(name)) is not None]
     return _stretches(incident.fault_at, marks)
 
 
 def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tuple[Phase, ...]:
     """From the fault to one job run computing again; saving ends when its processes are gone."""
     mine = {row.name: row for row in rows if row.subject == subject}
+    back = _ended(mine, "prove-resume")
     asked = mine["release-jobs"].acted_at if "release-jobs" in mine else None
     candidates = (
         ("fault to requeue", asked),
         ("saving (SIGTERM to gone)", _ended(mine, "release-jobs")),
         ("delay lifted", _ended(mine, "start-jobs")),
-        ("queue and start", _ended(mine, "prove-resume")),
+        ("until the spare is in", _admitted(rows, back)),
+        ("queue and start", back),
     )
     return _stretches(incident.fault_at, [(name, at) for name, at in candidates if at is not None])
+
+
+def _admitted(rows: Sequence[StepRow], back: float | None) -> float | None:
+    """When workers were let onto the spare; of no interest to a job that was back before."""
+    at = next((row.ended_at for row in rows if row.name == "admit-spare"), None)
+    return at if at is not None and (back is None or at <= back) else None
 
 
 def _ended(rows: dict[str, StepRow], name: str) -> float | None:

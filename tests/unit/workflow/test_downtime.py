@@ -68,6 +68,39 @@ def test_a_jobs_phases_by_name() -> None:
     )
 
 
+def test_a_job_that_waits_for_the_spare_says_so_and_one_that_does_not_is_spared() -> None:
+    moved = [*job_rows(14.0, 20.0, 21.0, 25.0), row("admit-spare", 24.0)]
+    assert job_phases(incident(10.0, 12.0), moved, JOB)[3:] == (
+        Phase("until the spare is in", 3.0),
+        Phase("queue and start", 1.0),
+    )
+    before = [*job_rows(14.0, 20.0, 21.0, 25.0), row("admit-spare", 30.0)]
+    assert job_phases(incident(10.0, 12.0), before, JOB)[3:] == (Phase("queue and start", 4.0),)
+
+
+def test_a_replaced_nodes_phases_go_on_to_the_worker_on_the_spare() -> None:
+    names = (
+        "survey",
+        "claim-spare",
+        "await-empty",
+        "evict-pods",
+        "detach-node",
+        "admit-spare",
+        "rejoin-slurm",
+    )
+    rows = [row(name, 13.0 + at) for at, name in enumerate(names)]
+    phases = node_phases(incident(10.0, 12.0), rows)
+    assert [phase.name for phase in phases[2:]] == [
+        "spare claimed",
+        "jobs gone",
+        "pods evicted",
+        "out of the pool",
+        "spare admitted",
+        "worker back",
+    ]
+    assert total(phases) == 9.0
+
+
 def test_a_job_that_is_under_way_has_the_phases_that_are_over() -> None:
     phases = job_phases(incident(10.0, 12.0), job_rows(14.0, None, None, None), JOB)
     assert phases == (Phase("fault to requeue", 4.0),)
@@ -89,7 +122,8 @@ def test_other_jobs_and_unknown_jobs_count_for_nothing() -> None:
 def test_a_nodes_phases_are_never_negative_and_add_up(
     fault: float, opened: float, ends: tuple[float | None, float | None, float | None]
 ) -> None:
-    rows = [row(name, at) for name, at in zip(("drain-slurm", "fence-node", "survey"), ends, strict=True)]
+    names = ("drain-slurm", "survey", "rejoin-slurm")
+    rows = [row(name, at) for name, at in zip(names, ends, strict=True)]
     phases = node_phases(incident(fault, opened), rows)
     last = max([fault, opened, *(at for at in ends if at)])
     assert all(phase.seconds >= 0 for phase in phases)
