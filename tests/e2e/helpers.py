@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.lab.api import Lab
-from deploy.lab.demo.story import JOB_FILES
+from deploy.lab.demo.jobs import JOB_FILES
 from deploy.lab.slurm import chroot
 from deploy.lab.spec import SLURM_NAMESPACE, WORKERS
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from rich.console import Console
-
 from deploy.lab.api import Lab
 from deploy.lab.demo.breaks import Break
 from deploy.lab.demo.report import print_report
+from deploy.lab.demo.screen import Screen
 from deploy.lab.demo.story import Failed, Story
 from deploy.lab.errors import LabError
 from deploy.setup.errors import SetupError
@@ -19,17 +18,17 @@ NAME = os.environ.get("REMEDIATOR_LAB", "demo")
 
 def main() -> int:
     """Tell the story in a lab of its own and take the lab down again."""
-    console = Console(soft_wrap=True)
+    screen = Screen()
     try:
         wanted = Break.from_environment(os.environ)
         lab = Lab(NAME)
     except (LabError, ValueError) as error:
-        console.print(f"[red]FAIL[/red] {error}")
+        screen.failed(str(error))
         return 2
     try:
-        return print_report(console, Story(lab, console, wanted).tell())
+        return print_report(screen, Story(lab, screen, wanted).tell())
     except (Failed, LabError, SetupError) as error:
-        console.print(f"[red]FAIL[/red] {error}; logs: {lab.layout.logs}", highlight=False)
+        screen.failed(f"{error}; logs: {lab.layout.logs}")
         return 1
     finally:
         lab.down()

@@ -1,10 +1,9 @@
-"""Sabotage on request: `DEMO_BREAK=resume|requeue|audit` must make the demo fail and name it."""
+"""Sabotage on request: each `DEMO_BREAK=...` must make the demo fail and name what was broken."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 
 from deploy.lab.api import Lab
 
@@ -23,6 +22,8 @@ class Break(StrEnum):
     NOTHING = ""
     RESUME = "resume"
     REQUEUE = "requeue"
+    SPARE = "spare"
+    QUEUE = "queue"
     AUDIT = "audit"
 
     @classmethod
@@ -32,18 +33,24 @@ class Break(StrEnum):
         try:
             return cls(text)
         except ValueError:
-            raise ValueError(f"DEMO_BREAK={text!r}: use resume, requeue or audit, or unset it") from None
-
-
-def lose_checkpoints(run: Path) -> None:
-    """Every checkpoint is gone before the job starts again."""
-    for checkpoint in run.glob("checkpoint-*.json"):
-        checkpoint.unlink(missing_ok=True)
+            names = ", ".join(one for one in cls if one)
+            raise ValueError(f"DEMO_BREAK={text!r}: use one of {names}, or unset it") from None
 
 
 def requeue_again(lab: Lab, job: str) -> None:
     """Somebody requeues the job a second time."""
     lab.slurm("scontrol", "requeue", job)
+
+
+def cordon(lab: Lab, spare: str) -> None:
+    """Somebody cordons the only spare."""
+    lab.kubectl("cordon", spare)
+
+
+def give_the_place_away(lab: Lab, job: str, place: str) -> None:
+    """Somebody takes the job out of the reservation that keeps its place, and deletes it."""
+    lab.slurm("scontrol", "update", f"jobid={job}", "reservationname=")
+    lab.slurm("scontrol", "delete", f"reservationname={place}")
 
 
 def tamper_with_the_record(lab: Lab) -> None:

@@ -2,161 +2,232 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
-import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-
-from rich.console import Console
 
 from deploy.lab.api import Lab
 from deploy.lab.demo import breaks
 from deploy.lab.demo.breaks import Break
-from deploy.lab.slurm import chroot
+from deploy.lab.demo.jobs import Queue, Run
+from deploy.lab.demo.screen import Screen
+from deploy.lab.demo.verdict import Bystander, Result, harm
+from deploy.lab.spec import NODES, SPARE_TAINT, WORKERS
 
-JOB_FILES = Path(__file__).parent / "job"
-STEPS = 400
+STEPS, PACE_S = 400, 0.05
+OLDER_STEPS = 40
 FAULT_AFTER_STEP = 120
+ENDLESS, SLOW_S = 1_000_000, 0.5
+HALF_A_NODE = ("-N1", "--gres=gpu:4", "--exclude=worker-0,worker-1")
 POLL_S = 0.2
+CLAIM_S = 20.0
+CLOSE_S = 300.0
 
 
 class Failed(Exception):
     """A stage did not come to its end; the text names what was missing."""
 
 
-@dataclass
-class Result:
-    """Everything the verdict is taken from."""
+@dataclass(frozen=True)
+class Cast:
+    """Slurm's ids of everybody, and what the bystanders are."""
 
-    job: str
-    sick_node: str
-    fault_at: float
-    story: dict[str, Any] = field(default_factory=dict)
-    trained: dict[str, Any] = field(default_factory=dict)
-    reference: dict[str, Any] = field(default_factory=dict)
-    audit: dict[str, Any] = field(default_factory=dict)
-    terms: dict[str, int] = field(default_factory=dict)
-    resumed_at: int = 0
-    saved_at: int = 0
+    older: str
+    victim: str
+    bystanders: dict[str, str]
+
+    def titles(self) -> dict[str, str]:
+        """What each job is, in the order of their ids."""
+        names = {
+            self.older: "older, two whole nodes",
+            self.victim: "the one whose node will fail, two whole nodes",
+        }
+        return dict(sorted((names | self.bystanders).items()))
 
 
 class Story:
     """One run of the demo in one lab."""
 
-    def __init__(self, lab: Lab, console: Console, wanted: Break) -> None:
+    def __init__(self, lab: Lab, screen: Screen, wanted: Break) -> None:
         self._lab = lab
-        self._console = console
+        self._screen = screen
         self._break = wanted
-        self._began = time.monotonic()
+        self._spare = next(node.name for node in NODES if SPARE_TAINT in node.taints)
 
     def tell(self) -> Result:
         """Up, train, break, watch, verify; Failed names the stage that did not end."""
+        self._screen.chapter("A cluster in use")
         self._lab.down()
-        with self._stage("bringing up Kubernetes, Slurm and the service"):
-            figures = self._lab.up()
-        self._say(f"lab up in {max(figures.values()):.0f} s: 6 nodes, 4 Slurm workers with 8 GPUs each")
-        shared = self._lab.layout.shared
-        shutil.copytree(JOB_FILES, shared / "job", dirs_exist_ok=True)
-        reference = self._start_reference()
-        job = self._submit()
-        run = shared / "job" / f"run-{job}"
-        self._wait("the job to train", lambda: _step(run) >= FAULT_AFTER_STEP, 90)
-        result = self._fault(job)
-        self._watch(result, run)
-        with self._stage("waiting for the job to finish"):
-            self._wait("the job to finish", lambda: self._finished(job, run), 120)
-        self._collect(result, run, reference)
+        with self._screen.busy("bringing up Kubernetes, Slurm and the service"):
+            seconds = max(self._lab.up().values())
+        gpu_nodes = f"{WORKERS} Slurm workers with 8 GPUs each, spare {self._spare}"
+        self._screen.say(f"lab up in {seconds:.0f} s: real Kubernetes, real Slurm, {gpu_nodes}")
+        queue = Queue(self._lab)
+        reference = queue.reference(STEPS)
+        cast = self._fill(queue)
+        result = self._fault(queue, cast)
+        self._watch(queue, result)
+        self._screen.chapter("Afterwards")
+        self._finish(queue, result)
+        if reference.wait(timeout=120) != 0:
+            raise Failed("reference: the uninterrupted run failed")
+        self._collect(queue, result, cast)
         return result
 
-    def _start_reference(self) -> subprocess.Popen[bytes]:
-        """The same training without a fault, on the same Python and C library, beside the cluster."""
-        environment = [f"STEPS={STEPS}", "STEP_SECONDS=0", "WORKDIR=/shared/reference"]
-        command = chroot("env", *environment, "python3", "/shared/job/train.py", "--local-ranks", "2")
-        return subprocess.Popen(
-            self._lab.entry().argv(command),
-            env=self._lab.layout.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    # --- before the fault
 
-    def _submit(self) -> str:
-        answer = self._lab.slurm("sbatch", f"--export=ALL,STEPS={STEPS}", "/shared/job/train.sbatch")
-        job = answer.split()[-1]
-        self._say(f"job {job} submitted: an ordinary sbatch script, two nodes, {STEPS} steps")
-        return job
+    def _fill(self, queue: Queue) -> Cast:
+        """An older job that has to wait, two workers shared by others, two for the job that will suffer."""
+        older = queue.submit("--job-name=older", "--begin=now+3600", steps=OLDER_STEPS, pace=PACE_S)
+        alone = queue.submit("--job-name=norequeue", "--no-requeue", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
+        array = queue.submit("--job-name=array", "--array=1-2", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
+        queue.allocate("--job-name=prompt", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
+        victim = queue.submit(steps=STEPS, pace=PACE_S)
+        known = {older, alone, victim}
+        self._wait("every job to start", lambda: len(self._running(queue)) == 5, 60)
+        (prompt,) = (one for one in self._running(queue) if one not in known and not one.startswith(array))
+        bystanders = {
+            alone: "Requeue=0",
+            f"{array}_1": "array task",
+            f"{array}_2": "array task",
+            prompt: "salloc",
+        }
+        cast = Cast(older, victim, bystanders)
+        self._make_wait(queue, cast)
+        self._wait("every job to train", lambda: self._train(queue, cast), 90)
+        jobs = queue.jobs()
+        self._screen.queue((title, jobs[address]) for address, title in cast.titles().items())
+        return cast
 
-    def _fault(self, job: str) -> Result:
-        nodes = self._lab.slurm("squeue", "-h", "-j", job, "-o", "%N").strip()
-        worker = self._lab.slurm("scontrol", "show", "hostnames", nodes).split()[0]
-        pod = json.loads(self._lab.kubectl("-n", "slurm", "get", "pod", worker, "-o", "json"))
-        node = str(pod["spec"]["nodeName"])
-        self._say(f"job {job} trains on {nodes}; now GPU 3 of {node} ({worker}) falls off the bus")
-        result = Result(job, node, time.time())
+    def _running(self, queue: Queue) -> list[str]:
+        return [address for address, job in queue.jobs().items() if job.state == "RUNNING"]
+
+    def _make_wait(self, queue: Queue, cast: Cast) -> None:
+        """The older job may start now, ranks first, and finds no two nodes free."""
+        queue.let_go(cast.older)
+        waits = {"Resources", "Priority"}
+        self._wait("the older job to wait for nodes", lambda: queue.job(cast.older).reason in waits, 30)
+        older, victim = queue.job(cast.older), queue.job(cast.victim)
+        if older.priority < victim.priority:  # among equals Slurm takes the older one first
+            raise Failed(f"queue: the older job has priority {older.priority}, the other {victim.priority}")
+
+    def _train(self, queue: Queue, cast: Cast) -> bool:
+        jobs = queue.jobs()
+        others = all(queue.run(jobs[address]).reached() >= 1 for address in cast.bystanders)
+        return others and queue.run(jobs[cast.victim]).reached() >= FAULT_AFTER_STEP
+
+    # --- the fault and the answer
+
+    def _fault(self, queue: Queue, cast: Cast) -> Result:
+        victim = queue.job(cast.victim)
+        worker = victim.nodes[0]
+        node = self._node_of(worker)
+        if self._break is Break.SPARE:
+            breaks.cordon(self._lab, self._spare)
+        self._screen.chapter(f"GPU 3 of {node} ({worker}) falls off the bus under job {cast.victim}")
+        before = frozenset(victim.nodes)
+        result = Result(node, self._spare, worker, time.time(), before, victim, queue.job(cast.older))
+        jobs = queue.jobs()
+        result.steps_before = [queue.run(jobs[address]).reached() for address in cast.bystanders]
         self._lab.inject.xid(node, 79, gpu=3)
         return result
 
-    def _watch(self, result: Result, run: Path) -> None:
+    def _watch(self, queue: Queue, result: Result) -> None:
         """Print each new line of the incident's timeline until it is closed."""
-        shown = 0
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
-            story = self._story_of(result.sick_node)
-            for line in story.get("timeline", [])[shown:]:
-                self._line(line)
-            shown = len(story.get("timeline", []))
-            self._sabotage(result, run, story)
-            if story.get("incident", {}).get("state") == "closed":
-                result.story = story
-                return
-            time.sleep(POLL_S)
-        raise Failed("requeue: the incident was not closed within 300 s")
+        shown, incident = 0, ""
+        with self._screen.busy("waiting for the service to notice") as tell:
+            while time.time() < result.fault_at + CLOSE_S:
+                incident = incident or self._incident_of(result.sick_node)
+                story = self._remediator("incidents", "show", incident, "--json") if incident else {}
+                shown = self._show(story.get("timeline", []), shown, tell)
+                self._sabotage(queue, result, story)
+                self._demand_spare(result, story)
+                if story.get("incident", {}).get("state") == "closed":
+                    result.story = story
+                    result.reservations = tuple(queue.reservations())
+                    return
+                time.sleep(POLL_S)
+        raise Failed(f"the incident was not closed within {CLOSE_S:.0f} s: {_open_steps(story)}")
 
-    def _sabotage(self, result: Result, run: Path, story: dict[str, Any]) -> None:
-        done = {step["name"] for step in story.get("steps", []) if step["state"] == "done"}
-        if self._break is Break.RESUME and "release-jobs" in done:
-            breaks.lose_checkpoints(run)
-        if self._break is Break.REQUEUE and "prove-resume" in done:
-            self._break = Break.NOTHING
-            breaks.requeue_again(self._lab, result.job)
+    def _show(self, lines: list[dict[str, Any]], shown: int, tell: Callable[[str], None]) -> int:
+        """What is waited for goes beside the spinner, all else becomes a line."""
+        for line in lines[shown:]:
+            if line["what"] == "wait":
+                tell(line["why"])
+            elif line["what"] != "incident-closed":  # says the same as the step before it
+                self._screen.step(line)
+        return len(lines)
 
-    def _finished(self, job: str, run: Path) -> bool:
-        restarts = re.search(r"Restarts=(\d+)", self._lab.slurm("scontrol", "show", "job", job))
-        if restarts and int(restarts[1]) > 1:
-            raise Failed(f"requeue: job {job} was requeued {restarts[1]} times, not once")
-        return (run / "result.json").exists()
+    def _demand_spare(self, result: Result, story: dict[str, Any]) -> None:
+        claim = next((step for step in story.get("steps", []) if step["name"] == "claim-spare"), None)
+        if claim and claim["state"] != "done" and time.time() > result.fault_at + CLAIM_S:
+            raise Failed(f"spare: none was claimed within {CLAIM_S:.0f} s: {claim['sentence']}")
 
-    def _collect(self, result: Result, run: Path, reference: subprocess.Popen[bytes]) -> None:
-        with self._stage("waiting for the uninterrupted run to compare with"):
-            if reference.wait(timeout=120) != 0:
-                raise Failed("reference: the uninterrupted run failed")
+    def _sabotage(self, queue: Queue, result: Result, story: dict[str, Any]) -> None:
+        done = {step["name"]: step["facts"] for step in story.get("steps", []) if step["state"] == "done"}
+        moments = {Break.RESUME: "release-jobs", Break.QUEUE: "start-jobs", Break.REQUEUE: "prove-resume"}
+        if moments.get(self._break) not in done:
+            return
+        if self._break is Break.RESUME:
+            queue.run(result.victim).lose_checkpoints()
+        elif self._break is Break.QUEUE:
+            breaks.give_the_place_away(self._lab, result.victim.address, done["hold-place"]["place"])
+        else:
+            breaks.requeue_again(self._lab, result.victim.address)
+        self._break = Break.NOTHING
+
+    # --- afterwards
+
+    def _finish(self, queue: Queue, result: Result) -> None:
+        victim, older = result.victim.address, result.older.address
+        with self._screen.busy(f"waiting for job {victim} to finish"):
+            self._wait(f"job {victim} to finish", lambda: self._finished(queue, result), 120)
+        self._screen.say(f"job {victim} has finished; its nodes are free for job {older}")
+        with self._screen.busy(f"waiting for job {older} to start"):
+            self._wait(f"queue: job {older} to start", lambda: queue.run(queue.job(older)).reached() > 0, 90)
+        self._screen.say(f"job {older} trains on {', '.join(queue.job(older).nodes)}")
+
+    def _finished(self, queue: Queue, result: Result) -> bool:
+        job = queue.job(result.victim.address)
+        if job.restarts > 1:
+            raise Failed(f"requeue: job {job.address} was requeued {job.restarts} times, not once")
+        return job.state == "COMPLETED"
+
+    def _collect(self, queue: Queue, result: Result, cast: Cast) -> None:
         if self._break is Break.AUDIT:
             breaks.tamper_with_the_record(self._lab)
-        shared = self._lab.layout.shared
-        result.trained = json.loads((run / "result.json").read_text())
-        result.reference = json.loads((shared / "reference" / "result.json").read_text())
-        result.audit = json.loads(self._lab.remediator("audit", "verify", "--json", check=False))
-        events = [_event(line) for line in (run / "events.log").read_text().splitlines()]
-        result.terms = {
-            rank: sum(e["event"] == "TERM" and e["rank"] == rank for e in events) for rank in ("0", "1")
-        }
-        starts = [int(e["step"]) for e in events if e["event"] == "START" and e["restart"] == "1"]
-        ends = [int(e["step"]) for e in events if e["event"] == "END" and e["restart"] == "0"]
-        result.resumed_at, result.saved_at = min(starts, default=-1), max(ends, default=-1)
+        jobs = queue.jobs()
+        result.victim, result.older = jobs[cast.victim], jobs[cast.older]
+        run = queue.run(result.victim)
+        result.trained = _needed(run, "the job")
+        result.reference = _needed(queue.reference_run(), "the uninterrupted run")
+        result.audit = self._remediator("audit", "verify", "--json")
+        for event in run.events("START", 0):
+            rank = event["rank"]
+            result.terms[rank] = sum(term["rank"] == rank for term in run.events("TERM"))
+        result.resumed_at = min((int(event["step"]) for event in run.events("START", 1)), default=-1)
+        result.saved_at = max((int(event["step"]) for event in run.events("END", 0)), default=-1)
+        result.worker_is_on = self._node_of(result.moved_worker)
+        result.bystanders = tuple(
+            Bystander(f"job {address} ({what})", harm(jobs[address], queue.run(jobs[address]), reached))
+            for (address, what), reached in zip(cast.bystanders.items(), result.steps_before, strict=True)
+        )
 
-    def _story_of(self, node: str) -> dict[str, Any]:
+    # --- looking
+
+    def _node_of(self, worker: str) -> str:
+        pod = json.loads(self._lab.kubectl("-n", "slurm", "get", "pod", worker, "-o", "json"))
+        return str(pod["spec"].get("nodeName", ""))
+
+    def _incident_of(self, node: str) -> str:
         found = json.loads(self._lab.remediator("incidents", "list", "--json"))
-        mine = [incident["id"] for incident in found if incident["node"] == node]
-        if not mine:
-            return {}
-        story: dict[str, Any] = json.loads(self._lab.remediator("incidents", "show", mine[0], "--json"))
-        return story
+        return next((str(incident["id"]) for incident in found if incident["node"] == node), "")
+
+    def _remediator(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._lab.remediator(*arguments, check=False))
+        return found
 
     def _wait(self, what: str, true: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -165,27 +236,16 @@ class Story:
                 raise Failed(f"{what} took more than {seconds:.0f} s")
             time.sleep(POLL_S)
 
-    @contextlib.contextmanager
-    def _stage(self, text: str) -> Iterator[None]:
-        with self._console.status(text):
-            yield
 
-    def _say(self, text: str) -> None:
-        seconds = time.monotonic() - self._began
-        self._console.print(f"[dim][{seconds:5.1f} s][/dim] {text}", highlight=False)
-
-    def _line(self, line: dict[str, Any]) -> None:
-        text = f"  +{line['after']:7.2f} s  {line['what']:<16} {line['step']:<22} {line['why']}"
-        self._console.print(text, highlight=False, markup=False)
+def _needed(run: Run, whose: str) -> dict[str, Any]:
+    found = run.result()
+    if found is None:
+        raise Failed(f"resume: {whose} left no result")
+    return found
 
 
-def _step(run: Path) -> int:
-    try:
-        return int((run / "reached").read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def _event(line: str) -> dict[str, str]:
-    event, *fields = line.split()
-    return {"event": event} | dict(part.partition("=")[::2] for part in fields)
+def _open_steps(story: dict[str, Any]) -> str:
+    steps = [step for step in story.get("steps", []) if step["state"] != "done"]
+    return (
+        "; ".join(f"{step['name']}: {step['sentence'] or step['state']}" for step in steps) or "no incident"
+    )
