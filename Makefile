@@ -13,7 +13,7 @@ check: ## formatting, lint, types, import order, docstrings and sizes
 test: ## all tests, on real servers and the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest
 
-demo: ## the main job: an XID line, a drain, a requeue, the job computing again
+demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again
 	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab.demo
 
 bench: ## latency and throughput, each beside its floor

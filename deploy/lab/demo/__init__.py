@@ -1,1 +1,1 @@
-"""The main job, shown whole: train, lose a GPU, save, requeue, resume, prove it."""
+"""The main job, shown whole: train, lose a GPU, save, requeue, get a spare, resume, prove it."""

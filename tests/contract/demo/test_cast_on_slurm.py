@@ -31,9 +31,12 @@ def jobs(server: SlurmServer) -> dict[str, Job]:
     return {job.address: job for job in map(Job.parse, shown["jobs"])}
 
 
-def running(server: SlurmServer, address: str, restarts: int = 0) -> bool:
-    job = jobs(server).get(address)
-    return job is not None and (job.state, job.restarts) == ("RUNNING", restarts)
+def await_running(server: SlurmServer, address: str, restarts: int = 0) -> None:
+    def running() -> bool:
+        job = jobs(server).get(address)
+        return job is not None and (job.state, job.restarts) == ("RUNNING", restarts)
+
+    wait_for(f"job {address}", running, timeout=60)
 
 
 def test_an_older_waiting_job_takes_a_requeued_ones_nodes_when_no_place_is_kept(server: SlurmServer) -> None:
@@ -41,7 +44,7 @@ def test_an_older_waiting_job_takes_a_requeued_ones_nodes_when_no_place_is_kept(
     victim = str(server.sbatch(*WHOLE, script=SCRIPT))
     array = str(server.sbatch("--array=1-2", "-N1", "--gres=gpu:4", script=SCRIPT))
     for address in (victim, f"{array}_1", f"{array}_2"):
-        wait_for(address, lambda address=address: running(server, address))
+        await_running(server, address)
     server.scontrol("update", f"jobid={older}", "starttime=now")
     wait_for("the older job to wait", lambda: jobs(server)[older].reason in {"Resources", "Priority"})
     seen = jobs(server)
@@ -51,12 +54,16 @@ def test_an_older_waiting_job_takes_a_requeued_ones_nodes_when_no_place_is_kept(
     assert seen[older].nodes == ()
     assert seen[older].priority >= seen[victim].priority
 
+    sick = seen[victim].nodes[0]
+    server.scontrol("update", f"nodename={sick}", "state=drain", "reason=test")
     server.scontrol("requeue", victim)
-    wait_for("PENDING", lambda: jobs(server)[victim].state == "PENDING")
+    # Not COMPLETING any more: before that a new start time would be overwritten.
+    wait_for("PENDING", lambda: "JobState=PENDING" in server.scontrol("show", "job", victim))
     server.scontrol("update", f"jobid={victim}", "starttime=now")
-    wait_for("the older job to run", lambda: running(server, older))
+    server.scontrol("update", f"nodename={sick}", "state=resume")
+    await_running(server, older)
     assert jobs(server)[victim].state == "PENDING"
     server.run("scancel", older)
-    wait_for("the victim's return", lambda: running(server, victim, 1), timeout=60)
+    await_running(server, victim, restarts=1)
     ended = jobs(server)
     assert ended[older].ended_at <= ended[victim].started_at
