@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 
 class RemediatorError(Exception):
     """Base of all errors a caller is meant to handle."""
@@ -37,6 +39,14 @@ class Fenced(RemediatorError):
 
 class Blocked(RemediatorError):
     """A guard or somebody else's ownership forbids the act; hold and tell people which one."""
+
+
+class Overridden(Blocked):
+    """A person undid what we had set, on this `side` (slurm or kubernetes): it is theirs now, yield."""
+
+    def __init__(self, reason: str, side: Literal["slurm", "kubernetes"]) -> None:
+        super().__init__(reason)
+        self.side = side
 
 
 class BadInput(RemediatorError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remediator.actuators.ports import Cluster, Removal, Written
 from remediator.guard import Guard
-from remediator.kube.fence import is_fenced
+from remediator.kube.fence import bears, is_fenced
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
@@ -60,3 +60,8 @@ class Nodes:
 def fenced(node: NodeView, incident: Incident, *, cordon: bool = True) -> bool:
     """Whether the incident's taint and, if asked for, a cordon are on the node."""
     return is_fenced(node, incident.id) and (node.unschedulable or not cordon)
+
+
+def bears_fence(node: NodeView, incident: Incident) -> bool:
+    """Whether anything that this incident set is still on the node; a detached node bears its fence too."""
+    return bears(node, incident.id)

@@ -34,7 +34,7 @@ def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int 
     table = Table("incident", "node", "state", "cause", "opened", box=None)
     for incident in found:
         opened = rfc3339(incident.opened_at)
-        table.add_row(incident.id, incident.node, incident.state, incident.cause, opened)
+        table.add_row(incident.id, incident.node, _said(incident.state), incident.cause, opened)
     _console().print(table if found else "no incidents")
 
 
@@ -48,7 +48,7 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
         return
     console = _console()
     head = story["incident"]
-    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {head['state']}"))
+    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {_said(head['state'])}"))
     console.print(head["sentence"])
     table = Table("after", "what", "step", "why", box=None)
     for line in story["timeline"]:
@@ -57,6 +57,10 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
     for title, phases in story["downtime"].items():
         parts = ", ".join(f"{phase['name']} {phase['seconds']:.1f} s" for phase in phases)
         console.print(f"{title}: {parts}")
+
+
+def _said(state: str) -> str:
+    return {"yielding": "yielding to a human", "overridden": "overridden by human"}.get(state, state)
 
 
 def _console() -> Console:

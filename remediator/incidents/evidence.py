@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remediator.model.incident import Tier
+from remediator.model.incident import Incident, Tier
 from remediator.model.signal import Signal
 
 Witness = Literal["kernel-log", "own-counters", "dcgm-health", "dcgm-xid", "none"]
@@ -56,6 +56,17 @@ def before_close(signal: Signal, closed_at: float | None) -> bool:
     return closed_at is not None and signal.seen_at < closed_at
 
 
+def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: str) -> bool:
+    """Whether a person has decided about this very fault: `past` is the evidence of the machine's last
+    incident, which `ended` overridden, and `boot_id` its present boot. A dead GPU goes on complaining: T0
+    counts for its boot, the rest for as long as witnesses of one fault may be apart.
+    """
+    same = any((signal.kind, signal.code) == (one.kind, one.code) and _same_gpu(signal, one) for one in past)
+    if ended.tier == "T0":
+        return same and boot_id == ended.boot_id
+    return same and signal.seen_at <= (ended.closed_at or 0.0) + AGREE_S[ended.tier]
+
+
 def judge(signal: Signal, others: Iterable[Signal], boot_id: str, tier: Tier, now: float) -> Verdict:
     """One trusted witness is enough, or two of the rest that agree in time, node and fault.
 
@@ -76,5 +87,9 @@ def _agree(one: Signal, other: Signal, within: float) -> bool:
         one.node == other.node
         and abs(one.seen_at - other.seen_at) <= within
         and (other.code == one.code or witness_of(other) == "dcgm-health")
-        and (one.pci is None or other.pci is None or one.pci == other.pci)
+        and _same_gpu(one, other)
     )
+
+
+def _same_gpu(one: Signal, other: Signal) -> bool:
+    return one.pci is None or other.pci is None or one.pci == other.pci

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from remediator.errors import Blocked
+from remediator.errors import Blocked, Overridden
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, Taint
 from remediator.kube.patch import preconditioned, raw_taints
+from remediator.model.incident import reason_prefix
 
 FENCED = "remediator.dev/fenced"
 INCIDENT = "remediator.dev/incident"
@@ -69,7 +70,7 @@ def unfence_patch(node: NodeView, incident: str) -> Json | None:
     spec: Json = {}
     if node.annotations.get(INCIDENT) == incident:
         annotations = {INCIDENT: None, DID: None}
-    if REASON in done:
+    if REASON in done and node.annotations.get(CORDON_REASON, "").startswith(reason_prefix(incident)):
         annotations[CORDON_REASON] = None
     if CORDON in done and node.unschedulable:
         spec["unschedulable"] = None
@@ -80,13 +81,18 @@ def unfence_patch(node: NodeView, incident: str) -> Json | None:
     return preconditioned(node, annotations=annotations, spec=spec)
 
 
+def bears(node: NodeView, incident: str) -> bool:
+    """Whether something that this incident's fence set is still on the node."""
+    return unfence_patch(node, incident) is not None
+
+
 def _refuse_foreign(node: NodeView, incident: str) -> None:
     taint = _fence(node)
     if taint is not None and taint.value != incident:
         raise Blocked(f"node {node.name} is fenced by incident {taint.value or 'unknown'}")
     undone = overridden(node, incident)
     if undone:
-        raise Blocked(undone)
+        raise Overridden(undone, "kubernetes")
 
 
 def _fence(node: NodeView) -> Taint | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from remediator.errors import Blocked, GiveUp
+from remediator.errors import Blocked, GiveUp, Overridden
 from remediator.kube.errors import Json, clean
 from remediator.kube.fence import EFFECT, is_fenced, overridden
 from remediator.kube.nodes import NodeView
@@ -142,14 +142,16 @@ def detach_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
     unless this incident's fence stands, or when somebody undid the detaching.
     """
     undone = overridden(node, incident)
-    if undone or not is_fenced(node, incident):
-        raise Blocked(undone or f"{node.name} is not fenced by {incident}: it stays in its pool")
+    if undone:
+        raise Overridden(undone, "kubernetes")
+    if not is_fenced(node, incident):
+        raise Blocked(f"{node.name} is not fenced by {incident}: it stays in its pool")
     if is_detached(node, incident):
         return None
     if _has(node, RETIRED):
         raise Blocked(f"{node.name} bears taint {RETIRED} of somebody else")
     if _owner(node) == incident:
-        raise Blocked(f"our taint {RETIRED} on {node.name} was removed by somebody else")
+        raise Overridden(f"our taint {RETIRED} on {node.name} was removed by somebody else", "kubernetes")
     taken = raw_taints(taint for taint in node.taints if taint.key == keys.worker)
     kept = raw_taints(taint for taint in node.taints if taint.key != keys.worker)
     note = json.dumps({"incident": incident, "taints": taken}, sort_keys=True, separators=(",", ":"))

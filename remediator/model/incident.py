@@ -6,7 +6,7 @@ from typing import Literal
 
 from remediator.model.base import Ours
 
-State = Literal["open", "held", "closed"]
+State = Literal["open", "held", "yielding", "closed", "overridden"]
 Tier = Literal["T0", "T1", "T2", "T3"]
 GIVE_BACK = "give-back"
 """The plan of a machine that a person returns to service: no fault, and no fault folds into it."""
@@ -21,7 +21,10 @@ def reason_prefix(incident_id: str) -> str:
 
 
 class Incident(Ours):
-    """What is known about one sick machine; `key` is its providerID, else the node's UID."""
+    """What is known about one sick machine; `key` is its providerID, else the node's UID.
+
+    `yielding`: a person overrode it, and what we set elsewhere is being taken back; then `overridden`.
+    """
 
     id: str
     key: str

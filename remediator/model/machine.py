@@ -50,7 +50,7 @@ StageByTier = Annotated[Stage | Stages, BeforeValidator(_stages)]
 
 
 class Machine(Ours):
-    """One Kubernetes node; `pool` is None when no pool's selector matches it."""
+    """One Kubernetes node as of `version`; `pool` is None when no pool's selector matches it."""
 
     name: str
     uid: str
@@ -61,6 +61,9 @@ class Machine(Ours):
     pool_size: int = 0
     slurm_nodes: tuple[str, ...] = ()
     fenced_by: str | None = None
+    cordoned: bool = False
+    fence_undone: str = ""
+    version: str = ""
     restart_failed_jobs: bool = False
 
     @property

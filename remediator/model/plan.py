@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Track = Literal["main", "job", "node"]
+Track = Literal["main", "job", "node", "back"]
+Side = Literal["slurm", "kubernetes"]
 StepState = Literal["pending", "running", "waiting", "held", "done"]
 
 
@@ -68,6 +69,15 @@ class Hold:
 
     sentence: str
     after: float = 10.0
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
-Outcome = Done | Wait | Again | Unknown | Hold
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """A person undid what we had set on this side: nothing more is written there, the incident ends."""
+
+    sentence: str
+    side: Side
+
+
+Outcome = Done | Wait | Again | Unknown | Hold | Yield

@@ -1,4 +1,6 @@
-"""What forbids cordon, eviction, detaching and replacing a node: labels by value, and protected pods."""
+"""What forbids cordon, eviction, detaching and replacing a node: labels by value, protected pods, and work
+somebody has planned on it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from typing import Literal
 from remediator.errors import RemediatorError
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
+from slurm_bridge.model import Reservation
 
 NO_REPLACE = "remediator.dev/no-replace"
 MAX_VALUE = 80
 # A label cannot hold RFC 3339 (no "=", no ":"), so there it is until-20261129T180000Z.
 _UNTIL = re.compile(r"until[=-](\d{4}-?\d\d-?\d\dT\d\d:?\d\d:?\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d))")
-Kind = Literal["label", "protected", "unreadable"]
+Kind = Literal["label", "protected", "maintenance", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,29 @@ def vetoes(
         if row.matches(pod)
     ]
     return tuple(found)
+
+
+def maintenance(
+    reservations: Iterable[Reservation], slurm_nodes: Iterable[str], soon_s: float, *, now: float
+) -> Veto | None:
+    """The veto of a maintenance reservation that holds one of the nodes now or within `soon_s` seconds."""
+    names = tuple(slurm_nodes)
+    for reservation in reservations:
+        held = [
+            name for name in names if reservation.is_maintenance and _within(reservation, name, soon_s, now)
+        ]
+        if held:
+            when = "is under way" if reservation.covers(held[0], now) else f"begins within {soon_s:.0f} s"
+            return Veto(
+                "maintenance", f"node {held[0]}", f"maintenance {reservation.name[:MAX_VALUE]} {when}", now
+            )
+    return None
+
+
+def _within(reservation: Reservation, name: str, soon_s: float, now: float) -> bool:
+    """It holds the node at some time from now until `soon_s` from now."""
+    begins = max(now, reservation.start or now)
+    return begins <= now + soon_s and reservation.covers(name, begins)
 
 
 def unreadable(node: str, error: RemediatorError, *, now: float, before: Veto | None = None) -> Veto:

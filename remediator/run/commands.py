@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from remediator.errors import BadInput
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, State
 from remediator.run.giveback import GiveBack
 from remediator.store import commands, incidents
 from remediator.store.commands import Command
@@ -58,14 +58,14 @@ class Commands:
 
     def _hold(self, connection: sa.Connection, asked: Command, _now: float) -> str:
         incident = self._open(connection, asked.argument)
-        incidents.update(connection, incident.id, held_by=asked.actor, state="held")
+        incidents.update(connection, incident.id, held_by=asked.actor, state=_state(incident, "held"))
         return f"incident {incident.id} on {incident.node} is held until `remediator release {incident.id}`"
 
     def _release(self, connection: sa.Connection, asked: Command, _now: float) -> str:
         incident = self._open(connection, asked.argument)
         if not incident.held_by:
             return f"incident {incident.id} was not held by a person"
-        incidents.update(connection, incident.id, held_by="", state="open")
+        incidents.update(connection, incident.id, held_by="", state=_state(incident, "open"))
         return f"incident {incident.id} goes on (held by {incident.held_by})"
 
     def _open(self, connection: sa.Connection, incident_id: str) -> Incident:
@@ -74,6 +74,11 @@ class Commands:
             raise BadInput(
                 "incident", f"there is no incident {incident_id!r}; see `remediator incidents list`"
             )
-        if incident.state == "closed":
-            raise BadInput("incident", f"{incident_id} is closed already")
+        if incident.state in {"closed", "overridden"}:
+            raise BadInput("incident", f"{incident_id} is {incident.state} already")
         return incident
+
+
+def _state(incident: Incident, wanted: State) -> State:
+    """An incident that yields to a person goes on yielding, held or not."""
+    return "yielding" if incident.state == "yielding" else wanted

@@ -171,7 +171,12 @@ class Controller:
 
     def _conduct(self) -> Conduct:
         pools = {name: pool.node_selector for name, pool in self.settings.pools.items()}
-        return Conduct(self.settings.no_replace_label, no_spare=self.settings.spares.when_none, pools=pools)
+        return Conduct(
+            self.settings.no_replace_label,
+            no_spare=self.settings.spares.when_none,
+            maintenance_soon_s=self.settings.maintenance_soon_s,
+            pools=pools,
+        )
 
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)

@@ -59,6 +59,7 @@ class Core:
             judged = self._triage.judge(connection, now)
             admitted = self._triage.reconsider(connection, now)
             treated = self._engine.treated(connection, view, now)
+            self._engine.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
         self._in_flight = flying | {call.place for call in calls}

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from remediator.kube.fence import FENCED
+from remediator.kube.fence import FENCED, INCIDENT, overridden
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, slurm_node
 from remediator.kube.spare import SpareKeys
@@ -68,6 +68,9 @@ class CachedInventory:
             restart_failed_jobs=self._pools[pool].restart_failed_jobs if pool else False,
             pool_size=self._pool_sizes()[pool] if pool else 0,
             slurm_nodes=self._workers().get(name, ()),
+            cordoned=node.unschedulable,
+            fence_undone=overridden(node, node.annotations.get(INCIDENT, "")) or "",
+            version=node.resource_version,
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
         )
 

@@ -16,7 +16,7 @@ from remediator.workflow.engine import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
-LOUD = frozenset({"overdue", "incident-held", "condition-lost"})
+LOUD = frozenset({"overdue", "incident-held", "condition-lost", "incident-yields"})
 log = logger(stage="core")
 
 

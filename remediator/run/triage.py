@@ -7,7 +7,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of
-from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge
+from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import GIVE_BACK, Incident, Tier
@@ -67,7 +67,7 @@ class StoreView:
 
     def _last_closed(self, machine: Machine) -> str | None:
         closed = incidents.last_closed(self._connection, machine.key)
-        return closed.id if closed else None
+        return closed.id if closed and closed.state == "closed" else None
 
 
 class Triage:
@@ -185,8 +185,7 @@ class Triage:
         if machine is not None and existing is not None and existing.plan == GIVE_BACK:
             return self._during_return(connection, view, signal, machine, existing, now)
         if existing is not None:
-            text = f"{signal.what} on {signal.node} folds into incident {existing.id}"
-            return text, existing.id
+            return _folded(signal, existing)
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
             return decision.sentence, None
@@ -231,6 +230,10 @@ class Triage:
         closed = incidents.last_closed(connection, machine.key)
         if closed is not None and closed.rule == decision.rule and before_close(signal, closed.closed_at):
             return Verdict(False, f"began before incident {closed.id} was closed: recorded")
+        if closed is not None and closed.state == "overridden":
+            past = signals.of_incident(connection, closed.id)
+            if overruled(signal, past, closed, machine.boot_id):
+                return Verdict(False, f"a person has overridden incident {closed.id} for this: recorded")
         within = AGREE_S[decision.tier]
         others = signals.of_node(connection, signal.node, signal.seen_at - within)
         verdict = judge(signal, others, machine.boot_id, decision.tier, now)
@@ -267,3 +270,10 @@ class Triage:
     def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         self._ledger.drain(connection, incident, now)
         self._engine.start(connection, incident, now)
+
+
+def _folded(signal: Signal, existing: Incident) -> Judged | None:
+    """Into the machine's open incident; one that yields to a person ends in a moment, then it is judged."""
+    if existing.state == "yielding":
+        return None
+    return f"{signal.what} on {signal.node} folds into incident {existing.id}", existing.id

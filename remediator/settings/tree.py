@@ -334,6 +334,9 @@ class Settings(Section):
     no_replace_label: LabelKey = "remediator.dev/no-replace"
     """Label on a pod or node that forbids cordon, eviction, detach and replacement."""
 
+    maintenance_soon_s: float = Field(default=3600.0, ge=0, le=604_800)
+    """A maintenance reservation in Slurm forbids the same from this many seconds before it begins."""
+
     notify: Notify = Notify()
     """How people are told, besides the log."""
 

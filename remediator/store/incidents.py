@@ -53,13 +53,13 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
 
 
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
-    """The newest closed incident of a machine; a return to service is none."""
+    """The newest incident of a machine that has ended, closed or overridden; a return to service is none."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
     return _incident(row) if row else None
 
 
 def open_count(connection: sa.Connection) -> int:
-    """How many incidents are not closed."""
+    """How many incidents have not ended."""
     return int(connection.execute(_OPEN_COUNT).scalar_one())
 
 

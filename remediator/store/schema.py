@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 VERSION = 1
@@ -69,7 +71,8 @@ incident = sa.Table(
     sa.Column("pool", sa.String, nullable=False),
 )
 # Literals: a planner cannot tell that a query's parameter implies a partial index's condition.
-OPEN = incident.c.state != sa.literal_column("'closed'")
+ENDED: sa.ColumnElement[Any] = sa.literal_column("('closed', 'overridden')")
+OPEN = incident.c.state.op("NOT IN", is_comparison=True)(ENDED)
 sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=OPEN, postgresql_where=OPEN)
 sa.Index("incident_by_node", incident.c.node, incident.c.opened_at)
 sa.Index("incident_by_key", incident.c.key, incident.c.closed_at)

@@ -41,6 +41,11 @@ def refuse(connection: sa.Connection, incident: str) -> None:
         connection.execute(sa.insert(refused_spare).values(incident=incident, uid=claimed.uid))
 
 
+def let_go(connection: sa.Connection, incident: str) -> None:
+    """The incident has no spare any more; anybody may take the node."""
+    connection.execute(sa.delete(spare).where(spare.c.incident == incident))
+
+
 def admitted(connection: sa.Connection, incident: str) -> None:
     """The spare is a worker now."""
     connection.execute(sa.update(spare).where(spare.c.incident == incident).values(state="admitted"))

@@ -13,6 +13,8 @@ from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.store.schema import OPEN, UNFINISHED, incident, job_run, step, watched_run
 
+MAIN: sa.ColumnElement[str] = sa.literal_column("'main'")
+BACK: sa.ColumnElement[str] = sa.literal_column("'back'")
 Place = tuple[str, str, str]
 """A step's identity: incident, name, subject."""
 _OF_INCIDENT = (
@@ -39,25 +41,44 @@ _DRAINED = (
         step.c.incident.in_(_OPEN_IDS),
         step.c.name == "drain-slurm",
         step.c.state == "done",
+        incident.c.state != "yielding",
         ~_EVICTING,
+    )
+)
+_FENCED = (
+    sa.select(step.c.incident, incident.c.node, incident.c.node_uid, step.c.facts)
+    .join(incident, incident.c.id == step.c.incident)
+    .where(
+        step.c.incident.in_(_OPEN_IDS),
+        step.c.name == "fence-node",
+        step.c.state == "done",
+        incident.c.state != "yielding",
     )
 )
 
 
 def _ready() -> sa.Select[Any]:
-    """The main track waits for all that is before it; a job or node step for the main track and its own."""
+    """The main track waits for all that is before it; a job or node step for the main track and its own.
+
+    Of an incident that yields only the way back is walked: its steps wait for those before them there.
+    """
     before = step.alias("before")
     own = sa.and_(before.c.track == step.c.track, before.c.subject == step.c.subject)
     blocked = sa.exists().where(
         before.c.incident == step.c.incident,
         before.c.state != sa.literal_column("'done'"),
         before.c.ordinal < step.c.ordinal,
-        sa.or_(step.c.track == "main", before.c.track == "main", own),
+        sa.or_(
+            sa.and_(before.c.track == BACK, step.c.track == BACK),
+            sa.and_(step.c.track != BACK, sa.or_(step.c.track == MAIN, before.c.track == MAIN, own)),
+        ),
     )
+    goes_back = incident.c.state == sa.literal_column("'yielding'")
+    on_its_way = sa.or_(sa.and_(goes_back, step.c.track == BACK), sa.and_(~goes_back, step.c.track != BACK))
     return (
         sa.select(step)
         .join(incident, incident.c.id == step.c.incident)
-        .where(OPEN, UNFINISHED, ~blocked)
+        .where(OPEN, UNFINISHED, ~blocked, on_its_way)
         .order_by(step.c.incident, step.c.ordinal, step.c.subject)
     )
 
@@ -72,6 +93,16 @@ class Drained:
     incident: str
     slurm_nodes: tuple[str, ...]
     ended_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fence that must stand: of which incident, on which machine, and whether with a cordon."""
+
+    incident: str
+    node: str
+    node_uid: str
+    cordoned: bool
 
 
 def _row(row: Any) -> StepRow:
@@ -104,6 +135,14 @@ def drained(connection: sa.Connection) -> list[Drained]:
     """What drain-slurm has done for incidents that are not closed."""
     return [
         Drained(row.incident, tuple(row.slurm_nodes), row.ended_at) for row in connection.execute(_DRAINED)
+    ]
+
+
+def fenced(connection: sa.Connection) -> list[Fence]:
+    """What fence-node has done for incidents that go on."""
+    return [
+        Fence(row.incident, row.node, row.node_uid, bool(row.facts.get("cordoned")))
+        for row in connection.execute(_FENCED)
     ]
 
 
@@ -147,6 +186,25 @@ def owner_of(connection: sa.Connection, cluster: str, run: JobRun) -> str | None
 def hand_over(connection: sa.Connection, cluster: str, run: JobRun, incident_id: str) -> None:
     """Another incident owns the run's one requeue from now on; only when the first surely never asked."""
     connection.execute(sa.update(job_run).where(*_is(cluster, run)).values(owner=incident_id))
+
+
+def give_up_run(connection: sa.Connection, cluster: str, incident_id: str, run: JobRun) -> str | None:
+    """An incident leaves a run alone: the oldest open one that watches it owns it now (its id), or nobody."""
+    if owner_of(connection, cluster, run) != incident_id:
+        return None
+    watching = (
+        sa.select(watched_run.c.incident)
+        .join(incident, incident.c.id == watched_run.c.incident)
+        .where(watched_run.c.run == run.key, watched_run.c.incident != incident_id, OPEN)
+        .where(incident.c.state != "yielding")
+        .order_by(incident.c.opened_at)
+    )
+    heir = connection.execute(watching).scalars().first()
+    if heir is None:
+        connection.execute(sa.delete(job_run).where(*_is(cluster, run)))
+    else:
+        hand_over(connection, cluster, run, heir)
+    return heir
 
 
 def _is(cluster: str, run: JobRun) -> tuple[sa.ColumnElement[bool], ...]:

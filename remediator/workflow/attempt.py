@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remediator.errors import Ambiguous, BadInput, Blocked, GiveUp, Retry
-from remediator.model.plan import Again, Hold, Outcome, Unknown
+from remediator.errors import Ambiguous, BadInput, Blocked, GiveUp, Overridden, Retry
+from remediator.model.plan import Again, Hold, Outcome, Unknown, Yield
 from remediator.workflow.context import Context
 from remediator.workflow.step import Step, Writing
 
@@ -23,6 +23,8 @@ def attempt(step: Step, context: Context, *, may_act: bool, probe: Probe) -> Out
         return Again(str(error), after=error.after)
     except Ambiguous as error:
         return Unknown(str(error))
+    except Overridden as error:
+        return Yield(str(error), error.side)
     except (Blocked, GiveUp, BadInput) as error:
         return Hold(str(error))
 

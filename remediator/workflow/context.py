@@ -25,6 +25,7 @@ class Conduct:
     no_replace_label: str = NO_REPLACE
     protected: tuple[Protected, ...] = PROTECTED
     no_spare: NoSpare = "wait"
+    maintenance_soon_s: float = 3600.0
     pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 
-from remediator.model.incident import Incident, reason_prefix
-from remediator.model.plan import Done, Hold, Outcome, StepRow, Wait
+from remediator.model.incident import Incident
+from remediator.model.machine import Machine
+from remediator.model.plan import Done, Hold, Outcome, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
@@ -22,9 +23,11 @@ from remediator.workflow.follow import FollowUps
 from remediator.workflow.givenback import may_stop
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
+from remediator.workflow.ownership import still_drained
 from remediator.workflow.plans import main_rows
 from remediator.workflow.step import Local, Writing
 from remediator.workflow.steps import STEPS
+from remediator.workflow.yielding import Yields
 
 LOOK_AGAIN_S = 5.0
 
@@ -58,7 +61,18 @@ def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
     seen = view.nodes.get(name)
     if seen is None or seen.read_at <= (drained.ended_at or 0.0):
         return False
-    return not (seen.drain and seen.reason.startswith(reason_prefix(drained.incident)))
+    return not still_drained(seen.drain, seen.reason, drained.incident)
+
+
+def _unfenced(fence: steps.Fence, seen: Machine) -> bool:
+    stands = seen.fenced_by == fence.incident and not seen.fence_undone
+    return not stands or (fence.cordoned and not seen.cordoned)
+
+
+def _flies(row: StepRow, busy: frozenset[Place]) -> bool:
+    """Nothing is taken back while a call of the incident's plan is under way: it may yet set something."""
+    others = {incident for incident, name, _ in busy if not name.startswith("undo-")}
+    return row.track == "back" and row.incident in others
 
 
 def place_of(row: StepRow) -> Place:
@@ -73,6 +87,8 @@ class Engine:
         self._journal = journal
         self._ledger = ledger
         self._follow_ups = FollowUps(journal, cluster)
+        self._yields = Yields(journal, cluster)
+        self._looked: dict[str, str] = {}
 
     def start(
         self, connection: sa.Connection, incident: Incident, now: float, facts: dict[str, Any] | None = None
@@ -100,19 +116,39 @@ class Engine:
             steps.update(connection, row, state="pending", due_at=now)
             return
         after = self._journal.outcome(connection, incident, row, answer.outcome, now)
+        present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
+        if present is None or (present.state not in {"open", "held"} and row.track != "back"):
+            return  # it has yielded meanwhile: what comes back late is on the record and leads to nothing
+        if isinstance(answer.outcome, Yield):
+            self._yields.begin(connection, present, answer.outcome, now)
+            return
         if after.name == "prove-resume" and after.state == "done" and answer.call.run:
             outbox.put(connection, incident.id, [notices.back(incident, answer.call.run, after)], now)
         if isinstance(answer.outcome, Wait | Done):
             self._follow_ups.follow(connection, incident, answer.outcome.facts, now)
-        self._move_incident(connection, incident, after, now)
+        self._move_incident(connection, present, after, now)
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
         standing = steps.drained(connection)
         for drained in standing:
             if any(_lost(view, name, drained) for name in drained.slurm_nodes):
-                self._look_again(connection, drained.incident, now)
+                self._look_again(connection, drained.incident, "drain-slurm", now)
         return frozenset(name for drained in standing for name in drained.slurm_nodes)
+
+    def guard_fences(
+        self, connection: sa.Connection, machine: Callable[[str], Machine | None], now: float
+    ) -> None:
+        """A fence that the watch does not show any more is looked at again: once for each version of the
+        node, since the watch may be behind our own write.
+        """
+        for fence in steps.fenced(connection):
+            seen = machine(fence.node)
+            if seen is None or seen.uid != fence.node_uid or not _unfenced(fence, seen):
+                continue
+            if self._looked.get(fence.incident) != seen.version:
+                self._looked[fence.incident] = seen.version
+                self._look_again(connection, fence.incident, "fence-node", now)
 
     def calls(
         self, connection: sa.Connection, in_flight: frozenset[Place], now: float
@@ -127,6 +163,7 @@ class Engine:
         while True:
             busy = in_flight | {call.place for call in out}
             due, later = steps.due(connection, busy, now)
+            due = [row for row in due if not _flies(row, busy)]
             fresh = self._hand_out(connection, due, now)
             out += [call for call in fresh if not isinstance(STEPS[call.row.name], Local)]
             if not self._take_local(connection, fresh, now):
@@ -165,12 +202,12 @@ class Engine:
         self._move_incident(connection, incident, after, now)
         return None
 
-    def _look_again(self, connection: sa.Connection, incident_id: str, now: float) -> None:
+    def _look_again(self, connection: sa.Connection, incident_id: str, step: str, now: float) -> None:
         incident = incidents.get(connection, incident_id)
-        row = steps.get(connection, incident_id, "drain-slurm")
+        row = steps.get(connection, incident_id, step)
         if incident is not None and row is not None:
             steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
-            why = f"DRAIN of {', '.join(incident.slurm_nodes)} is not seen any more: looking again"
+            why = f"what {step} has set is not seen any more: looking again"
             self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
 
     def _call(
@@ -196,23 +233,24 @@ class Engine:
             row = self._journal.intent(connection, incident, row, act, now, budget)
         return Call(incident, row, may_act, run, runs, spare)
 
-    def _move_incident(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> None:
-        if row.name == "close" and row.state == "done":
-            incidents.update(connection, incident.id, state="closed", closed_at=now)
-            self._journal.record(connection, "incident-closed", incident, now, why=row.sentence)
-            outbox.put(connection, incident.id, [notices.closed(incident, row.sentence)], now)
+    def _move_incident(self, connection: sa.Connection, present: Incident, row: StepRow, now: float) -> None:
+        if row.track == "back":
+            if row.name == "yield" and row.state == "done":
+                self._yields.end(connection, present, row.sentence, now)
             return
-        present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
-        if present is None or present.state == "closed":
-            return  # it ended while this call was under way
-        held = bool(present.held_by) or row.state == "held" or self._any_held(connection, incident.id)
+        if row.name == "close" and row.state == "done":
+            incidents.update(connection, present.id, state="closed", closed_at=now)
+            self._journal.record(connection, "incident-closed", present, now, why=row.sentence)
+            outbox.put(connection, present.id, [notices.closed(present, row.sentence)], now)
+            return
+        held = bool(present.held_by) or row.state == "held" or self._any_held(connection, present.id)
         state = "held" if held else "open"
         if state != present.state:
-            incidents.update(connection, incident.id, state=state)
+            incidents.update(connection, present.id, state=state)
             action = "incident-held" if held else "incident-resumed"
             if held:
-                outbox.put(connection, incident.id, [notices.held(incident, row.sentence)], now)
-            self._journal.record(connection, action, incident, now, row=row, why=row.sentence)
+                outbox.put(connection, present.id, [notices.held(present, row.sentence)], now)
+            self._journal.record(connection, action, present, now, row=row, why=row.sentence)
 
     def _any_held(self, connection: sa.Connection, incident_id: str) -> bool:
         return any(row.state == "held" for row in steps.of_incident(connection, incident_id))

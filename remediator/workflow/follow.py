@@ -36,6 +36,8 @@ class FollowUps:
             "ends": self._ends,
             "requeued": self._requeued,
             "forgotten": self._forgotten,
+            "let_go": self._let_go,
+            "untouched": self._untouched,
         }
 
     def follow(
@@ -80,7 +82,7 @@ class FollowUps:
 
     def _again(self, connection: sa.Connection, incident: Incident, step: str, now: float) -> None:
         for row in steps.of_incident(connection, incident.id):
-            if row.name == step:
+            if row.name == step and row.state == "done":
                 steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
 
     def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:
@@ -102,3 +104,12 @@ class FollowUps:
         for row in steps.of_incident(connection, incident.id):
             if row.subject == run and row.name in MOVING:
                 steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+
+    def _let_go(self, connection: sa.Connection, incident: Incident, _uid: str, _now: float) -> None:
+        spares.let_go(connection, incident.id)
+
+    def _untouched(self, connection: sa.Connection, incident: Incident, run: str, _now: float) -> None:
+        """A fresh look shows the run as it was: whatever was meant to be asked for had no effect."""
+        for row in steps.of_incident(connection, incident.id):
+            if (row.name, row.subject) == ("release-jobs", run) and ASKS not in row.facts:
+                steps.update(connection, row, acted_at=None)

@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from remediator.audit import chain
 from remediator.model.ids import operation_id
 from remediator.model.incident import Incident
-from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait
+from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait, Yield
 from remediator.model.record import Entry
 from remediator.store import steps
 
 MAX_BACKOFF_S = 10.0
-NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold"}
+NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold", Yield: "overridden"}
 
 
 class Journal:
@@ -114,7 +114,7 @@ class Journal:
 
 
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
-    """The row after an outcome: done, to be looked at again, to be tried again, or held."""
+    """The row after an outcome: done, to be looked at again, to be tried again, held, or a person's now."""
     started = row.started_at if row.started_at is not None else now
     base = replace(row, sentence=outcome.sentence, started_at=started)
     match outcome:
@@ -126,8 +126,10 @@ def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
             return replace(base, state="pending", due_at=now + backoff(after, row.attempt))
         case Unknown(after=after):
             return replace(base, state="waiting", due_at=now + after)
-        case Hold(after=after):
-            return replace(base, state="held", due_at=now + after)
+        case Hold(after=after, facts=facts):
+            return replace(base, state="held", due_at=now + after, facts={**row.facts, **facts})
+        case Yield():
+            return replace(base, state="held", due_at=now)
 
 
 def backoff(after: float, attempt: int) -> float:

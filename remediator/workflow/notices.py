@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.message import Message
-from remediator.model.plan import StepRow
+from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
+
+_SIDES: dict[Side, tuple[str, str]] = {
+    "slurm": ("Slurm on its node", "Kubernetes"),
+    "kubernetes": ("Kubernetes on its node", "Slurm"),
+}
 
 
 def to_owner(incident: Incident, run: JobRun) -> Message:
@@ -47,6 +54,28 @@ def held(incident: Incident, why: str) -> Message:
     """An incident waits for a person."""
     text = f"incident {incident.id} on {incident.node} ({incident.cause}) is held: {why}"
     return Message(audience="operators", urgency="page", text=text)
+
+
+def overridden(incident: Incident, found: Yield, signalled: Sequence[str]) -> Message:
+    """A person stepped in: what is still done, and which jobs had their signal before."""
+    there, other = _SIDES[found.side]
+    jobs = (
+        f"jobs {', '.join(signalled)} were asked to save before" if signalled else "no job was asked to save"
+    )
+    text = (
+        f"incident {incident.id} on {incident.node} ({incident.cause}) is overridden by human: "
+        f"{found.sentence}. Nothing more is written in {there}; what we set in {other} is taken back; {jobs}"
+    )
+    return Message(audience="operators", urgency="page", text=text)
+
+
+def left_alone(incident: Incident, run: JobRun) -> Message:
+    """Their job was to be moved and now is not."""
+    text = (
+        f"an operator has put {incident.node} back into service: your job {run.address} was not touched and "
+        f"runs on there. Should it fail after all ({incident.cause}), resubmit it from its last checkpoint."
+    )
+    return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
 
 
 def overdue(incident: Incident, row: StepRow) -> Message:

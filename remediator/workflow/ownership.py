@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from remediator.errors import Blocked
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, reason_prefix
 from slurm_bridge.model import SlurmNode
 
+OPERATOR = "slurm-operator: "
+TERMINATING = f"{OPERATOR}Pod is terminating"
 SYSTEM_PREFIXES = (
-    "slurm-operator: ",
+    OPERATOR,
     "Not responding",
     "Node unexpectedly rebooted",
     "Kill task failed",
@@ -27,11 +28,18 @@ def ours_or_systems(node: SlurmNode, incident: Incident) -> bool:
     return not node.reason or node.reason.startswith((incident.reason_prefix, *SYSTEM_PREFIXES))
 
 
-def check_owner(node: SlurmNode, incident: Incident) -> None:
-    """Blocked when the reason is a person's or another tool's; their text and state stay."""
-    reason = node.reason
+def still_drained(drain: bool, reason: str, incident: str) -> bool:
+    """Whether the DRAIN that was ours stands, whatever the system has written over its reason since.
+
+    Not when it is the operator's own drain: with our reason in place the operator stands aside.
+    """
+    if reason.startswith(OPERATOR):
+        return drain and reason == TERMINATING
+    return drain and (not reason or reason.startswith((reason_prefix(incident), *SYSTEM_PREFIXES)))
+
+
+def somebody_elses(node: SlurmNode, incident: Incident) -> bool:
+    """The reason is a person's or another tool's: their text and state stay."""
     if ours_or_systems(node, incident):
-        return
-    if reason.startswith("remediator: ") and not node.is_drain:
-        return
-    raise Blocked(f"{node.name} has somebody else's reason {reason!r}: held, nothing is overwritten")
+        return False
+    return node.is_drain or not node.reason.startswith("remediator: ")

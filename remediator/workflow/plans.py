@@ -77,6 +77,11 @@ def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) 
     ]
 
 
+def heir_rows(plan: str, incident: str, run: JobRun, now: float) -> list[StepRow]:
+    """The rows that a run lacks which was only watched and is owned from now on."""
+    return [row for row in job_rows(plan, incident, run, now, owned=True) if row.name not in ATTACHED]
+
+
 def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float) -> StepRow:
     return StepRow(
         incident=incident,

@@ -233,7 +233,7 @@ def test_a_resumed_node_is_left_alone_and_its_job_not_requeued(river: River) -> 
     river.slurm.before = before
     river.run(20.0)
     assert river.job(job).restart_count == 0
-    assert [incident.state for incident in river.all_incidents()] == ["held"]
+    assert [incident.state for incident in river.all_incidents()] == ["overridden"]
 
 
 def test_a_drain_slurmctld_forgot_is_asserted_again(river: River) -> None:

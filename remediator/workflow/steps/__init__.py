@@ -12,6 +12,7 @@ from remediator.workflow.steps.claim_spare import ClaimSpare
 from remediator.workflow.steps.close import Close
 from remediator.workflow.steps.detach_node import DetachNode
 from remediator.workflow.steps.drain_slurm import DrainSlurm
+from remediator.workflow.steps.end_yield import EndYield
 from remediator.workflow.steps.evict_pods import EvictPods
 from remediator.workflow.steps.fence_node import FenceNode
 from remediator.workflow.steps.force_down import ForceDown
@@ -24,6 +25,10 @@ from remediator.workflow.steps.restart_job import RestartJob
 from remediator.workflow.steps.resume_slurm import ResumeSlurm
 from remediator.workflow.steps.start_jobs import StartJobs
 from remediator.workflow.steps.survey import Survey
+from remediator.workflow.steps.undo_claim import UndoClaim
+from remediator.workflow.steps.undo_drain import UndoDrain
+from remediator.workflow.steps.undo_fence import UndoFence
+from remediator.workflow.steps.undo_place import UndoPlace
 from remediator.workflow.steps.unfence_node import UnfenceNode
 
 STEPS: dict[str, Step] = {
@@ -51,5 +56,10 @@ STEPS: dict[str, Step] = {
         UnfenceNode(),
         ResumeSlurm(),
         Close(),
+        UndoFence(),
+        UndoDrain(),
+        UndoPlace(),
+        UndoClaim(),
+        EndYield(),
     )
 }

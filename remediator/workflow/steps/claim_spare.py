@@ -8,6 +8,7 @@ from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
+from remediator.workflow.veto import demand_no_veto
 
 
 class ClaimSpare(Writing):
@@ -17,9 +18,13 @@ class ClaimSpare(Writing):
     bound_s = 5.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when the spare is ours and says so; Wait with offers for the core to take one."""
+        """Done when the spare is ours and says so; Wait with offers for the core to take one.
+
+        A veto on the sick node forbids replacing it: no spare is kept from others meanwhile.
+        """
         if context.spare is not None:
             return self._noted(context)
+        demand_no_veto(context)
         node = context.nodes.node(context.incident.node)
         offers = context.spares.offers(
             context.conduct.pools.get(context.incident.pool, {}), node.labels if node else {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from remediator.errors import Blocked
-from remediator.kube.pods import PodView, is_slurm_worker
+from remediator.kube.pods import PodView, is_slurm_worker, slurm_node
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on
 from remediator.workflow.step import Writing
@@ -21,7 +22,6 @@ class EvictPods(Writing):
 
     def check(self, context: Context) -> Outcome | None:
         """Done when only pods that belong to the node are left; Blocked by a veto, freshly read."""
-        demand_no_veto(context)
         pods = evictable(context)
         if not pods:
             return Done(
@@ -32,17 +32,20 @@ class EvictPods(Writing):
             return Wait("; ".join(map(_leaving, leaving)), after=1.0)
         if any(is_slurm_worker(pod) for pod in pods) and jobs_on(context):
             raise Blocked("a job is on the worker again: nothing is evicted")
-        return None
+        return lost_condition(context, _staying_workers(pods))
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """From which node."""
         return f"cordon {incident.node} and evict its pods"
 
     def act(self, context: Context) -> Outcome | None:
-        """Every pod that is not leaving yet; a disruption budget is waited for, never passed by."""
+        """Every pod that is not leaving yet, in the version that was judged; a disruption budget is waited
+        for, never passed by.
+        """
+        pods = evictable(context)
         context.nodes.fence(context.incident, cordon=True)
         blocked = []
-        for pod in evictable(context):
+        for pod in pods:
             try:
                 context.nodes.evict(pod)
             except Blocked as error:
@@ -55,9 +58,16 @@ class EvictPods(Writing):
 
 
 def evictable(context: Context) -> list[PodView]:
-    """Pods that are not the node's own: no finished, mirror or DaemonSet pods."""
-    pods = context.nodes.pods_on(context.incident.node)
+    """Pods that no veto keeps (else Blocked) and that are not the node's own: no finished, mirror or
+    DaemonSet pods. Vetoes are judged on the very list that is returned.
+    """
+    pods = demand_no_veto(context)
     return [pod for pod in pods if not (pod.finished or pod.mirror or pod.of_daemon_set)]
+
+
+def _staying_workers(pods: list[PodView]) -> list[str]:
+    """Slurm nodes whose DRAIN must stand; a worker that moved comes up elsewhere without it."""
+    return [name for pod in pods if not pod.terminating and (name := slurm_node(pod)) is not None]
 
 
 def _leaving(pod: PodView) -> str:

@@ -4,46 +4,73 @@ from __future__ import annotations
 
 from remediator.actuators.nodes import fenced
 from remediator.errors import GiveUp
+from remediator.kube.fence import overridden
+from remediator.kube.nodes import NodeView
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Outcome
+from remediator.model.plan import Done, Outcome, Yield
 from remediator.model.run import JobRun
 from remediator.policy.vetoes import Veto
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
 from remediator.workflow.veto import standing_veto
 
+CORDONED = "cordoned"
+
 
 class FenceNode(Writing):
-    """New GPU pods stay away. Comes after the DRAIN: with our reason in place the operator stands aside."""
+    """New GPU pods stay away. Comes after the DRAIN: with our reason in place the operator stands aside.
+
+    The engine looks again whenever the watch shows a node without the fence.
+    """
 
     name = "fence-node"
     bound_s = 5.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when taint and cordon are seen; GiveUp when the name now belongs to another machine."""
-        incident = context.incident
-        node = context.nodes.node(incident.node)
-        if node is None or node.uid != incident.node_uid:
-            raise GiveUp(f"{incident.node} is not the machine of this incident any more: nothing is fenced")
+        """Done when taint and cordon are seen; GiveUp when the name now belongs to another machine.
+
+        A fence that stood and is gone was lifted by a person: the API server forgets nothing.
+        """
+        node = self._machine(context)
+        lifted = _lifted(node, context)
+        if lifted:
+            return Yield(lifted, "kubernetes")
+        if not fenced(node, context.incident, cordon=False):
+            return None
         vetoed = standing_veto(context)
-        if fenced(node, incident, cordon=vetoed is None):
-            return self._done(incident.node, vetoed)
-        return None
+        return _done(node, vetoed) if node.unschedulable or vetoed else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which node."""
         return f"taint and cordon {incident.node}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One PATCH with the resourceVersion that was read; a veto leaves out the cordon."""
-        context.nodes.fence(context.incident, cordon=standing_veto(context) is None)
-        return None
+        """One PATCH with the resourceVersion that was read; a veto leaves out the cordon. Done: the driver
+        has read the node back and refuses when the fence does not show.
+        """
+        vetoed = standing_veto(context)
+        return _done(context.nodes.fence(context.incident, cordon=vetoed is None).node, vetoed)
 
-    def verify(self, context: Context) -> Outcome:
-        """Done: the driver has read the node back and refuses when the fence does not show."""
-        return self._done(context.incident.node, standing_veto(context))
+    def _machine(self, context: Context) -> NodeView:
+        node = context.nodes.node(context.incident.node)
+        if node is None or node.uid != context.incident.node_uid:
+            raise GiveUp(
+                f"{context.incident.node} is not the machine of this incident any more: nothing is fenced"
+            )
+        return node
 
-    def _done(self, node: str, vetoed: Veto | None) -> Outcome:
-        if vetoed is not None:
-            return Done(f"{node} is tainted, not cordoned: vetoed by {vetoed}")
-        return Done(f"{node} is tainted and cordoned")
+
+def _lifted(node: NodeView, context: Context) -> str | None:
+    """What a person took off the node, by its own note or by what this step saw before."""
+    before = context.row.facts.get(CORDONED)
+    noted = overridden(node, context.incident.id)
+    if noted or before is None or fenced(node, context.incident, cordon=before):
+        return noted
+    return f"somebody took our fence off {node.name}"
+
+
+def _done(node: NodeView, vetoed: Veto | None) -> Done:
+    facts = {CORDONED: node.unschedulable}
+    if vetoed is not None and not node.unschedulable:
+        return Done(f"{node.name} is tainted, not cordoned: vetoed by {vetoed}", facts)
+    return Done(f"{node.name} is tainted and cordoned", facts)

@@ -6,6 +6,7 @@ from remediator.errors import Blocked
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome
 from remediator.model.run import JobRun
+from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on, may_be_forced
 from remediator.workflow.step import Writing
@@ -29,7 +30,7 @@ class ForceDown(Writing):
             names = ", ".join(f"job {job.address}" for job in left)
             raise Blocked(f"{names} may not be ended by force")
         demand_no_veto(context)
-        return None
+        return lost_condition(context, context.incident.slurm_nodes)
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes."""

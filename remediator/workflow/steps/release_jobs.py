@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from remediator.errors import Blocked
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.forgotten import ASKS, forgotten, requeued
-from remediator.workflow.ownership import is_our_drain
 from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
 from slurm_bridge.kinds import Release, classify
@@ -40,8 +39,8 @@ class ReleaseJobs(Writing):
         release = self._release(context, job)
         if release.act == "tell-only":
             return Wait(f"job {run.address} is left alone ({release.why}); the node waits drained", after=5.0)
-        self._demand_drain(context, job)
-        return None
+        lost = lost_condition(context, context.incident.slurm_nodes)
+        return replace(lost, facts=lost.facts | {"untouched": run.key}) if lost else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job is asked to save and restart."""
@@ -75,10 +74,3 @@ class ReleaseJobs(Writing):
         """Asked again now: its owner may have said since that the job is to be left, or may go."""
         alive = replace(job, state="RUNNING") if job.is_over and forgotten(context, job) else job
         return classify(alive, frozenset(context.incident.slurm_nodes))
-
-    def _demand_drain(self, context: Context, job: SlurmJob) -> None:
-        for name in set(job.nodes) & set(context.incident.slurm_nodes):
-            if not is_our_drain(context.slurm.node(name), context.incident):
-                raise Blocked(
-                    f"{name} is no longer drained by this incident: job {job.address} is left alone"
-                )

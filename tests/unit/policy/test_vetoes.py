@@ -12,7 +12,17 @@ from remediator.clock import rfc3339
 from remediator.errors import Retry
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import MIRROR, Owner, PodView
-from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected, Veto, unreadable, veto, vetoes
+from remediator.policy.vetoes import (
+    NO_REPLACE,
+    PROTECTED,
+    Protected,
+    Veto,
+    maintenance,
+    unreadable,
+    veto,
+    vetoes,
+)
+from slurm_bridge.model import Reservation
 
 NOW = 1_800_000_000.0
 LATER, EARLIER = NOW + 3600, NOW - 3600
@@ -197,3 +207,30 @@ def test_a_vetoing_pod_more_never_lifts_a_veto(present: dict[str, str], added: s
         vetoes(NODE, more, NO_REPLACE, PROTECTED, now=NOW)
     )
     assert judge(*more) is not None
+
+
+def planned(start: float | None, end: float | None, *, nodes: tuple[str, ...] = ("w-0",)) -> Reservation:
+    return Reservation("fans", nodes, flags=frozenset({"MAINT", "SPEC_NODES"}), start=start, end=end)
+
+
+SOON = 3600.0
+PLANS: dict[str, tuple[Reservation, bool]] = {
+    "under way": (planned(EARLIER, LATER), True),
+    "about to begin": (planned(NOW + SOON, NOW + 2 * SOON), True),
+    "tomorrow": (planned(NOW + SOON + 1, NOW + 2 * SOON), False),
+    "over": (planned(EARLIER, NOW), False),
+    "without a readable begin": (planned(None, LATER), True),
+    "without a readable end": (planned(EARLIER, None), True),
+    "of another node": (planned(EARLIER, LATER, nodes=("w-1",)), False),
+    "somebody's place, no maintenance": (replace(planned(EARLIER, LATER), flags=frozenset({"FLEX"})), False),
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_a_maintenance_reservation_vetoes_now_and_shortly_before_it_begins(case: str) -> None:
+    reservation, vetoed = PLANS[case]
+    found = maintenance([reservation], ["w-0", "w-9"], SOON, now=NOW)
+    assert (found is not None) == vetoed
+    if found is not None:
+        assert (found.kind, found.target) == ("maintenance", "node w-0")
+        assert "fans" in found.reason

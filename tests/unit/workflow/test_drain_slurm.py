@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from remediator.errors import Blocked, GiveUp
-from remediator.model.plan import Done, Hold, Unknown
+from remediator.errors import GiveUp
+from remediator.model.plan import Done, Hold, Unknown, Yield
 from remediator.workflow.attempt import attempt
-from remediator.workflow.ownership import SYSTEM_PREFIXES
+from remediator.workflow.ownership import SYSTEM_PREFIXES, TERMINATING
 from remediator.workflow.steps.drain_slurm import FORGET_S, DrainSlurm
 from tests.unit.workflow.bench import OURS, Bench
 
@@ -79,8 +79,37 @@ def test_somebody_elses_drain_is_left_alone(bench: Bench, reason: str) -> None:
 def test_a_reason_without_a_drain_is_a_persons_too(bench: Bench) -> None:
     bench.drain("w-0", reason="admin: watch this one")
     bench.slurm.mark("w-0", flags=frozenset())
-    with pytest.raises(Blocked):
-        STEP.check(bench.see())
+    assert isinstance(STEP.check(bench.see()), Hold)
+
+
+def test_a_persons_drain_that_was_lifted_meanwhile_is_not_set_again_by_us(bench: Bench) -> None:
+    bench.drain("w-0", reason="admin: swapping a cable")
+    held = STEP.check(bench.see())
+    assert isinstance(held, Hold)
+    bench.slurm.resume("w-0", deadline=5.0)
+    found = STEP.check(bench.see(facts=held.facts))
+    assert isinstance(found, Yield)
+    assert "admin: swapping a cable" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("reason", "stands"),
+    [
+        (f"{OURS}: Not responding", True),
+        ("Kill task failed", True),
+        (TERMINATING, True),
+        ("slurm-operator: remediator: i1 XID 79", False),  # it drains what is cordoned once ours is lifted
+        ("slurm-operator: Node (gpu-0) was cordoned", False),
+        ("admin: mine now", False),
+        ("remediator: i2 XID 64", False),
+    ],
+)
+def test_a_drain_stands_under_the_systems_words_only(bench: Bench, reason: str, stands: bool) -> None:
+    bench.drain("w-0")
+    before = facts(bench)
+    bench.slurm.drain("w-0", reason, deadline=5.0)
+    found = STEP.check(bench.see(facts=before))
+    assert isinstance(found, Done if stands else Yield)
 
 
 def test_a_reason_another_incident_left_behind_is_replaced(bench: Bench) -> None:
@@ -110,8 +139,8 @@ def test_a_drain_that_a_person_lifted_is_not(bench: Bench) -> None:
     bench.slurm.resume("w-0", deadline=5.0)
     bench.slurm.writes.clear()
     found = STEP.check(bench.see(facts=before))
-    assert isinstance(found, Hold)
-    assert "w-0" in found.sentence
+    assert isinstance(found, Yield)
+    assert (found.side, found.sentence) == ("slurm", "somebody resumed w-0")
 
 
 @pytest.mark.parametrize(
@@ -125,4 +154,4 @@ def test_without_slurmctlds_start_time_only_a_fresh_drain_counts_as_forgotten(
     bench.slurm.resume("w-0", deadline=5.0)
     bench.clock.advance(later)
     found = STEP.check(bench.see(facts=before))
-    assert (found is None) if again else isinstance(found, Hold)
+    assert (found is None) if again else isinstance(found, Yield)

@@ -9,6 +9,7 @@ import pytest
 
 from remediator.audit import chain
 from remediator.model.plan import StepRow
+from remediator.policy.vetoes import NO_REPLACE
 from remediator.store import steps
 from remediator.workflow.steps import STEPS
 from tests.fakes.river import River
@@ -78,11 +79,11 @@ def test_a_dead_slurm_fills_the_record_slowly(river: River) -> None:
 
 
 def test_a_hold_and_its_end_are_recorded_once(river: River) -> None:
-    river.slurm.drain("w-gpu-0", "admin: swapping a cable", deadline=5.0)
+    river.kube.outside("gpu-0", "label", {"metadata": {"labels": {NO_REPLACE: "true"}}}, by="admin")
     river.xid("gpu-0")
     river.run(60.0)
     assert len(records(river, action="incident-held")) == 1
-    river.slurm.resume("w-gpu-0", deadline=5.0)
+    river.kube.outside("gpu-0", "label", {"metadata": {"labels": {NO_REPLACE: "false"}}}, by="admin")
     river.run()
     assert len(records(river, action="incident-resumed")) == 1
     assert [incident.state for incident in river.all_incidents()] == ["closed"]

@@ -6,7 +6,7 @@ import pytest
 
 from remediator.errors import Blocked, GiveUp
 from remediator.kube.fence import FENCED
-from remediator.model.plan import Done
+from remediator.model.plan import Done, Yield
 from remediator.workflow.steps.fence_node import FenceNode
 from tests.unit.workflow.bench import Bench
 
@@ -33,10 +33,35 @@ def test_a_cordon_alone_is_not_our_fence(bench: Bench) -> None:
     assert STEP.check(bench.see()) is None
 
 
-def test_a_taint_without_its_cordon_is_not_done(bench: Bench) -> None:
+def test_a_taint_without_its_cordon_is_a_persons_word(bench: Bench) -> None:
     STEP.act(bench.see())
     bench.kube.uncordon("gpu-0")
-    assert STEP.check(bench.see()) is None
+    found = STEP.check(bench.see())
+    assert isinstance(found, Yield)
+    assert found.side == "kubernetes"
+
+
+@pytest.mark.parametrize("cordoned_before", [False, True])
+@pytest.mark.parametrize("what", ["cordon", "taint", "everything"])
+def test_a_fence_that_stood_and_is_gone_is_a_persons_word(
+    bench: Bench, what: str, cordoned_before: bool
+) -> None:
+    if cordoned_before:
+        bench.kube.cordon("gpu-0")
+    done = STEP.act(bench.see())
+    assert isinstance(done, Done)
+    gone = dict.fromkeys(bench.kube.view("gpu-0").annotations) if what == "everything" else {}
+    spec: dict[str, object] = {"unschedulable": None} if what == "cordon" else {"taints": []}
+    bench.kube.outside("gpu-0", "edit", {"metadata": {"annotations": gone}, "spec": spec}, by="admin")
+    found = STEP.check(bench.see(facts=done.facts))
+    assert isinstance(found, Yield)
+    assert len(bench.kube.ours("gpu-0")) == 1
+
+
+def test_a_fence_that_stands_is_seen_again(bench: Bench) -> None:
+    done = STEP.act(bench.see())
+    assert isinstance(done, Done)
+    assert STEP.check(bench.see(facts=done.facts)) == done
 
 
 def test_a_persons_uncordon_is_not_undone(bench: Bench) -> None:

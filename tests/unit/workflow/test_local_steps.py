@@ -83,4 +83,10 @@ def test_people_are_told_after_these_seconds() -> None:
         "unfence-node": 5.0,
         "resume-slurm": 60.0,
         "close": 5.0,
+        "undo-fence": 30.0,
+        "undo-drain": 60.0,
+        "undo-place": 30.0,
+        "undo-claim": 30.0,
+        "yield": 5.0,
+        "restart-job": 30.0,
     }

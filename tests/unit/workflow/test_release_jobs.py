@@ -10,7 +10,6 @@ from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
-from remediator.errors import Blocked
 from remediator.guard import open_guard
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, StepRow, Wait
@@ -55,12 +54,17 @@ class OneJob(FakeSlurm):
 
 
 def context(slurm: FakeSlurm) -> Context:
+    return context_and_cluster(slurm)[0]
+
+
+def context_and_cluster(slurm: FakeSlurm) -> tuple[Context, FakeCluster]:
     clock = ManualClock()
     guard = open_guard(clock)
     row = StepRow("i1", "release-jobs", RUN.key, "job", 4, "running")
     kube = FakeCluster(clock)
+    kube.fence("gpu-0", kube.add_node("gpu-0"), "i1", INCIDENT.drain_reason, cordon=True, deadline=5.0)
     ports = Ports(Scheduler(slurm, guard), Nodes(kube, guard), Spares(kube.spares, guard))
-    return Context(INCIDENT, row, clock.now(), ports, Conduct(), RUN)
+    return Context(INCIDENT, row, clock.now(), ports, Conduct(), RUN), kube
 
 
 MOVED = {
@@ -146,5 +150,15 @@ def test_a_neighbour_node_that_is_not_ours_needs_no_drain() -> None:
 
 @pytest.mark.parametrize("reason", ["", "admin: mine", "remediator: i2 another"])
 def test_a_node_we_do_not_drain_keeps_its_job(reason: str) -> None:
-    with pytest.raises(Blocked):
-        ReleaseJobs().check(context(OneJob(JOB, reason=reason)))
+    found = ReleaseJobs().check(context(OneJob(JOB, reason=reason)))
+    assert isinstance(found, Wait)
+    assert found.facts["again"] == "drain-slurm"
+
+
+@pytest.mark.parametrize("undo", ["uncordon", "remove_node"])
+def test_a_node_we_do_not_fence_keeps_its_job(undo: str) -> None:
+    here, kube = context_and_cluster(OneJob(JOB))
+    getattr(kube, undo)("gpu-0")
+    found = ReleaseJobs().check(here)
+    assert isinstance(found, Wait)
+    assert found.facts["again"] == "fence-node"
