@@ -158,7 +158,8 @@ class Reservation:
 class SlurmConfig:
     """What of slurm.conf matters here (times in seconds); None = this backend cannot see it.
 
-    `started_at` is when slurmctld last started or was reconfigured, in whole seconds of its clock.
+    `started_at` is when slurmctld last started or was reconfigured, `clock` what its clock showed as it
+    answered, both in whole seconds.
     """
 
     version: str = ""
@@ -167,3 +168,4 @@ class SlurmConfig:
     slurmd_timeout: int | None = None
     job_file_append: bool | None = None
     started_at: int | None = None
+    clock: int | None = None

@@ -7,10 +7,16 @@ from urllib.parse import quote
 
 from remediator.errors import BadInput
 
+VERSION = "/version"
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 a path, not a password
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def review(kind: str) -> str:
+    """Path of a review about ourselves, such as SelfSubjectAccessReview."""
+    return f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
 
 
 def name(value: str, field: str) -> str:

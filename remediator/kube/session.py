@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from remediator.clock import Clock
 from remediator.errors import BadInput, GiveUp, Retry
+from remediator.kube import paths
 from remediator.kube.credentials import Credentials, Load, loader
 from remediator.kube.deadline import Deadline
 from remediator.kube.errors import Call, Json, answer_error, is_absent, lost_answer, transport_error
@@ -152,6 +154,15 @@ class Session:
             return Stream(call, response)
         body = self._body(call, response, Deadline(CONNECT_S, self._clock))
         raise answer_error(call, response.status, response.headers, _parsed(body))
+
+    def server_time(self, *, deadline: float) -> float:
+        """The API server's clock, in whole seconds since the epoch; Retry when it does not say."""
+        call = Call("get", paths.VERSION, writes=False)
+        _, headers, _ = self._exchange(call, None, Deadline(deadline, self._clock), None)
+        try:
+            return parsedate_to_datetime(headers.get("Date", "")).timestamp()
+        except ValueError:
+            raise Retry(f"{call}: the answer bears no date") from None
 
     def _ask(
         self, call: Call, body: Json | None, until: Deadline, query: Mapping[str, str] | None = None

@@ -146,7 +146,7 @@ class Foresight:
             without_spare=self._settings.spares.when_none,
             vetoes=self._vetoes(view),
             maintenance=self._maintenance(machine),
-            holds=(*holds, *self._foreign(machine)),
+            holds=(*self._dry_run(), *holds, *self._foreign(machine)),
             budgets=budgets,
             unknown=tuple(self._unknown),
         )
@@ -215,6 +215,9 @@ class Foresight:
             if node is not None and node.reason and not node.reason.startswith(SYSTEM_PREFIXES):
                 holds.append(f"{name} carries the reason {node.reason!r} already")
         return holds
+
+    def _dry_run(self) -> list[str]:
+        return ["dry_run is on: nothing is written"] if self._settings.dry_run else []
 
     def _list(
         self, path: str, parse: Callable[[Json], Parsed | None], params: Mapping[str, str] | None = None

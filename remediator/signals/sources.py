@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -37,18 +38,41 @@ class AlertmanagerSource:
     name = "alertmanager"
 
     def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
-        self._url = f"{url}/api/v2/alerts?active=true&silenced=true&inhibited=true&unprocessed=false"
-        self._token_path = token_path
-        self._pool = urllib3.PoolManager(
-            num_pools=1, maxsize=1, retries=False, timeout=urllib3.Timeout(total=deadline_s)
-        )
-        self._bounded = _Bounded(self._ask, self.name, deadline_s)
+        path = "/api/v2/alerts?active=true&silenced=true&inhibited=true&unprocessed=false"
+        self._bounded = _Bounded(_Get(url + path, token_path, deadline_s), self.name, deadline_s)
 
     def firing(self) -> list[Alert | None]:
         """All alerts it has not seen resolved."""
         return _read(listed, self._bounded())
 
-    def _ask(self) -> bytes:
+
+class PrometheusRules:
+    """GET /api/v1/rules: which alerts Prometheus knows, firing or not."""
+
+    def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
+        get = _Get(f"{url}/api/v1/rules?type=alert", token_path, deadline_s)
+        self._bounded = _Bounded(get, "prometheus", deadline_s)
+
+    def alerts(self) -> frozenset[str]:
+        """Names of all alerting rules; Retry when it does not answer."""
+        try:
+            groups = json.loads(self._bounded())["data"]["groups"]
+            return frozenset(str(rule["name"]) for group in groups for rule in group["rules"])
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise Retry("Prometheus' answer has another form") from None
+
+
+class _Get:
+    """One plain GET of a whole body, without redirects."""
+
+    def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
+        self._url = url
+        self._token_path = token_path
+        self._pool = urllib3.PoolManager(
+            num_pools=1, maxsize=1, retries=False, timeout=urllib3.Timeout(total=deadline_s)
+        )
+
+    def __call__(self) -> bytes:
         try:
             answer = self._pool.request(
                 "GET", self._url, headers=_headers(self._token_path), redirect=False, preload_content=False

@@ -19,6 +19,12 @@ def database_now(connection: sa.Connection) -> float:
     return float(connection.execute(sa.text(text)).scalar_one())
 
 
+def holder(connection: sa.Connection) -> str | None:
+    """Who leads now; None when nobody's lease holds."""
+    row = connection.execute(sa.select(leadership).where(leadership.c.name == NAME)).one_or_none()
+    return str(row.holder) if row and row.expires_at > database_now(connection) else None
+
+
 def acquire(connection: sa.Connection, holder: str, lease_s: float, *, sole: bool = False) -> int | None:
     """The new epoch, or None while somebody else holds the lease.
 

@@ -101,6 +101,11 @@ class RestSlurm:
         except BadInput as error:
             raise Retry(f"{doing}: {error}") from error
 
+    def data_parser(self, *, deadline: float) -> int:
+        """The newest data_parser that slurmrestd and we speak: 45 is v0.0.45."""
+        self._rest.start(deadline)
+        return self._rest.newest()
+
     def ping(self, *, deadline: float) -> None:
         """See SlurmPort."""
         self._rest.start(deadline)

@@ -142,4 +142,5 @@ def config(body: dict[str, Any]) -> SlurmConfig:
         slurmd_timeout=number(conf.get("SlurmdTimeout")),
         job_file_append=append if isinstance(append, bool) else None,
         started_at=number(meta.get("BOOT_TIME")),
+        clock=number(meta.get("LastUpdate")),
     )

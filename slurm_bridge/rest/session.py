@@ -47,6 +47,10 @@ class Session:
         """Whether v0.0.45 is spoken; Slurm may have been upgraded since the last probe."""
         return self._parser() >= NEWEST or self._probe() >= NEWEST
 
+    def newest(self) -> int:
+        """The newest data_parser of both sides, asked for now."""
+        return self._probe()
+
     def ping(self) -> None:
         """Return when slurmctld answers slurmrestd, else raise.
 

@@ -119,7 +119,8 @@ def test_the_story_accounts_for_each_jobs_downtime(treated: tuple[World, River, 
     story = world.json("show", incident.id)
     phases = story["downtime"][f"job {job}"]
     assert [phase["name"] for phase in phases] == [
-        "fault to requeue", "saving (SIGTERM to gone)", "delay lifted", "queue and start",
+        "fault to requeue", "saving (SIGTERM to gone)", "delay lifted", "until the spare is in",
+        "queue and start",
     ]  # fmt: skip
     assert phases[1]["seconds"] == pytest.approx(3.0, abs=1.0)
     assert set(story["downtime"]) == {"gpu-0", f"job {job}"}
