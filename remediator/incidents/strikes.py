@@ -38,11 +38,10 @@ def suspicion(machine: str, strikes: Iterable[Strike]) -> str | None:
     return None
 
 
-def suspects(machines: Iterable[str], strikes: Iterable[Strike]) -> dict[str, str]:
-    """The machines that are suspect and why; nobody when they are too many to be each other's accident."""
-    known = list(strikes)
-    found = {machine: why for machine in machines if (why := suspicion(machine, known)) is not None}
-    return found if len(found) <= MOST_AT_ONCE else {}
+def few(suspects: Iterable[str]) -> list[str]:
+    """The machines that one crash makes suspect; nobody when they are too many for each other's accident."""
+    found = list(suspects)
+    return found if len(found) <= MOST_AT_ONCE else []
 
 
 def _as_number(job: str) -> tuple[int, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from remediator.model.decision import Decision
-from remediator.model.incident import Tier
+from remediator.model.incident import VALIDATE, VALIDATE_ONLY, Tier
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
@@ -15,7 +15,10 @@ WORDS = {
     "replace": "drain, fence, move its jobs and replace it",
     "move-jobs": "drain, fence and move its jobs",
     "drain-only": "drain and fence; its jobs stay",
+    VALIDATE: "drain it, test it when its jobs have ended, replace it if it fails",
+    VALIDATE_ONLY: "drain it, test it when its jobs have ended",
 }
+STRIKES = "strikes"
 
 
 def room(_tier: Tier) -> str | None:
@@ -64,6 +67,21 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         cause=rule.cause,
         policy=rules.digest,
         sentence=f"{rule.cause} on {node.name}: {WORDS[plan]}, because {rule.why}",
+    )
+    return _limited(decision, node, situation)
+
+
+def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Decision:
+    """What to do about a machine that crashes speak against: no job is interrupted for a suspicion."""
+    plan = VALIDATE if node.stage_for("T3") == "full" else VALIDATE_ONLY
+    decision = Decision(
+        action="act",
+        plan=plan,
+        tier="T3",
+        rule=STRIKES,
+        cause=f"suspect: {why}",
+        policy=rules.digest,
+        sentence=f"{node.name} is suspect, {why}: {WORDS[plan]}",
     )
     return _limited(decision, node, situation)
 

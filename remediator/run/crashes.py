@@ -15,6 +15,7 @@ from remediator.model.signal import Signal
 from remediator.model.strike import Strike
 from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, is_crash
 from remediator.policy.rules import Rules
+from remediator.run.suspects import DAY_S, suspected
 from remediator.settings import Crashes as Limits
 from remediator.signals.job_ends import JOB_ENDED, JOB_WATCH
 from remediator.store import incidents, outbox, signals, steps, strikes
@@ -25,7 +26,6 @@ from remediator.workflow.journal import Journal
 
 SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
 T2_S = 60.0
-DAY_S = 86_400.0
 MOVES = ("move-jobs", "replace")
 KINDS = frozenset({JOB_ENDED, JOB_WATCH})
 Judged = tuple[str, str | None]
@@ -64,8 +64,16 @@ class Crashes:
         machines = self._machines(end)
         if not machines:
             return f"job {end.run.address} {end.how}, on no node of a pool: recorded", None
-        with connection.begin_nested():
-            return self._settle(connection, signal, end, machines, now)
+        return self._settle(connection, signal, end, machines, now)
+
+    def suspects(self, connection: sa.Connection, signal: Signal, now: float) -> list[tuple[Machine, str]]:
+        """Machines that this end makes suspect, and why; only those it struck."""
+        if signal.kind == JOB_WATCH:
+            return []
+        end = JobEnd.model_validate(signal.detail)
+        struck = strikes.of_run(connection, end.run.key)
+        machines = [machine for machine in self._machines(end) if machine.key in struck]
+        return suspected(connection, machines, self._limits.window_days, now)
 
     def _settle(
         self,

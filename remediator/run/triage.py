@@ -14,9 +14,10 @@ from remediator.model.incident import GIVE_BACK, Incident, Tier
 from remediator.model.machine import TIERS, Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
-from remediator.policy.decide import Situation, decide
+from remediator.policy.decide import STRIKES, Situation, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
+from remediator.run.suspects import may_overtake, overtaken
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
@@ -139,6 +140,10 @@ class Triage:
         acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
         if all(view.refused(machine.pool, tier) for tier in acting):
             return None  # looked at in every turn: what no evidence could change is not worth reading it
+        if incident.rule == STRIKES:
+            why = incident.cause.partition(": ")[2]
+            decision = suspect(machine, why, self._rules, view.of(machine))
+            return decision if decision.action == "act" else None
         for signal in signals.of_incident(connection, incident.id):
             if boot_of(signal, machine.boot_id, now) == "present":
                 decision = decide(signal, machine, self._rules, view.of(machine))
@@ -164,13 +169,30 @@ class Triage:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
         try:
             if signal.kind in KINDS and self._crashes is not None:
-                return self._crashes.judge(connection, signal, now)
+                return self._judge_end(connection, view, signal, self._crashes, now)
             return self._judge_one(connection, view, signal, now)
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
             return f"internal error {type(error).__name__}: {signal.node} is left alone, see the log", None
+
+    def _judge_end(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, crashes: Crashes, now: float
+    ) -> Judged | None:
+        """The end of a job: what becomes of the job, then of machines that it makes suspect."""
+        with connection.begin_nested():
+            judged = crashes.judge(connection, signal, now)
+            if judged is None:
+                return None
+            sentences, incident = [judged[0]], judged[1]
+            for machine, why in crashes.suspects(connection, signal, now):
+                decision = suspect(machine, why, self._rules, view.of(machine))
+                opened = self._open(connection, signal, machine, decision, now)
+                sentences.append(decision.sentence)
+                incident = incident or opened.id
+                view.started()
+        return "; ".join(sentences), incident
 
     def _judge_one(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -182,10 +204,8 @@ class Triage:
         if boot == "older":
             return f"{signal.what} on {signal.node} is from an older boot: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
-        if machine is not None and existing is not None and existing.plan == GIVE_BACK:
-            return self._during_return(connection, view, signal, machine, existing, now)
-        if existing is not None:
-            return _folded(signal, existing)
+        if machine is not None and existing is not None:
+            return self._fold(connection, view, signal, machine, existing, now)
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
             return decision.sentence, None
@@ -199,6 +219,22 @@ class Triage:
         if decision.action == "act":
             view.started()
         return decision.sentence, incident.id
+
+    def _fold(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        existing: Incident,
+        now: float,
+    ) -> Judged | None:
+        """A signal about a machine that has an open incident."""
+        if existing.plan == GIVE_BACK:
+            return self._during_return(connection, view, signal, machine, existing, now)
+        if may_overtake(connection, existing):
+            return self._overtake(connection, view, signal, machine, existing, now)
+        return _folded(signal, existing)
 
     def _during_return(
         self,
@@ -222,6 +258,32 @@ class Triage:
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
+
+    def _overtake(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        suspected: Incident,
+        now: float,
+    ) -> Judged | None:
+        """Evidence about a machine that is only suspect: its incident goes on with another plan."""
+        unfenced = machine.model_copy(update={"fenced_by": None})
+        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
+        folds = f"{signal.what} on {signal.node} folds into incident {suspected.id}"
+        if decision.action == "record":
+            return folds, suspected.id
+        evidence = self._evidence(connection, signal, machine, decision, now)
+        if evidence is None:
+            return None
+        if not evidence.enough or decision.action == "hold":
+            return (f"{folds}: {evidence.sentence}", suspected.id) if not evidence.enough else None
+        with connection.begin_nested():
+            worse = self._engine.overtake(connection, suspected, overtaken(suspected, decision, signal), now)
+            self._ledger.worsen(connection, suspected, worse, now)
+        view.started()
+        return worse.sentence, suspected.id
 
     def _evidence(
         self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float

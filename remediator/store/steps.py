@@ -163,6 +163,15 @@ def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:
     connection.execute(_UPDATE, values | place)
 
 
+def drop(connection: sa.Connection, row: StepRow) -> None:
+    """Forget a step that is not part of its incident's plan any more; the record still has it."""
+    connection.execute(
+        sa.delete(step).where(
+            step.c.incident == row.incident, step.c.name == row.name, step.c.subject == row.subject
+        )
+    )
+
+
 def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: JobRun) -> str:
     """Watch a run; returns the incident that owns its one requeue: this one unless an earlier came first."""
     identity = {

@@ -44,6 +44,12 @@ def against(connection: sa.Connection, machine: str, since: float, fresh: float)
     return [one for one in found if one.machine != machine or one.at >= fresh]
 
 
+def of_run(connection: sa.Connection, run: str) -> frozenset[str]:
+    """Keys of the machines that a run struck."""
+    query = sa.select(strike.c.machine).where(strike.c.run == run)
+    return frozenset(connection.execute(query).scalars())
+
+
 def jobs_between(connection: sa.Connection, since: float, until: float) -> int:
     """How many jobs crashed in this time."""
     return int(connection.execute(_BETWEEN, {"since": since, "until": until}).scalar_one())

@@ -27,6 +27,7 @@ from remediator.workflow.ownership import still_drained
 from remediator.workflow.plans import main_rows
 from remediator.workflow.step import Local, Writing
 from remediator.workflow.steps import STEPS
+from remediator.workflow.suspects import change_plan
 from remediator.workflow.yielding import Yields
 
 LOOK_AGAIN_S = 5.0
@@ -94,13 +95,18 @@ class Engine:
         self, connection: sa.Connection, incident: Incident, now: float, facts: dict[str, Any] | None = None
     ) -> None:
         """Put the plan's steps on the books; `facts` are known to each of them from the beginning."""
-        rows = main_rows(incident.plan, incident.id, now)
-        steps.insert(connection, [replace(row, facts=dict(facts or {})) for row in rows])
+        steps.insert(connection, main_rows(incident.plan, incident.id, now, facts))
         self._journal.record(connection, "incident-opened", incident, now, why=incident.sentence)
 
     def adopt(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
         """Put the steps of a job run on the books of an incident that knows it without a survey."""
         self._follow_ups.follow(connection, incident, {"runs": [run.model_dump(mode="json")]}, now)
+
+    def overtake(
+        self, connection: sa.Connection, incident: Incident, changes: dict[str, Any], now: float
+    ) -> Incident:
+        """Evidence decides about a machine that was only suspect: its plan becomes another one."""
+        return change_plan(connection, self._journal, incident, now, **changes)
 
     def stop_return(self, connection: sa.Connection, returning: Incident, why: str, now: float) -> bool:
         """End a return because of a new fault; False while one of its writes is under way or half done."""

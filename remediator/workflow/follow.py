@@ -9,13 +9,15 @@ import sqlalchemy as sa
 
 from remediator.model.incident import Incident
 from remediator.model.run import JobRun
-from remediator.store import outbox, spares, steps
+from remediator.store import incidents, outbox, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
+from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
+WORDS = {"replace": "the machine is replaced", "drain-only": "the machine stays drained and fenced"}
 MOVING = frozenset({"release-jobs", "restart-job", "start-jobs"})
 
 Follow = Callable[[sa.Connection, Incident, Any, float], None]
@@ -38,6 +40,8 @@ class FollowUps:
             "forgotten": self._forgotten,
             "let_go": self._let_go,
             "untouched": self._untouched,
+            "fit": self._fit,
+            "unfit": self._unfit,
         }
 
     def follow(
@@ -113,3 +117,19 @@ class FollowUps:
         for row in steps.of_incident(connection, incident.id):
             if (row.name, row.subject) == ("release-jobs", run) and ASKS not in row.facts:
                 steps.update(connection, row, acted_at=None)
+
+    def _fit(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        present = self._suspect(connection, incident)
+        if present is not None:
+            passed(connection, self._journal, present, why, now)
+
+    def _unfit(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        present = self._suspect(connection, incident)
+        if present is not None:
+            plan = AFTER_FAILURE[present.plan]
+            change_plan(connection, self._journal, present, now, plan=plan, sentence=f"{why}: {WORDS[plan]}")
+
+    def _suspect(self, connection: sa.Connection, incident: Incident) -> Incident | None:
+        """The incident as it is now, unless evidence has overtaken the test meanwhile."""
+        present = incidents.get(connection, incident.id)
+        return present if present is not None and present.plan in AFTER_FAILURE else None

@@ -55,6 +55,11 @@ class Ledger:
         if self._budgets.enabled:
             debits.add(connection, incident.id, drain_budget(incident.tier), incident.pool, "admit", now)
 
+    def worsen(self, connection: sa.Connection, before: Incident, after: Incident, now: float) -> None:
+        """Debit a drain that stands already once more when its evidence now draws on another budget."""
+        if drain_budget(before.tier) != drain_budget(after.tier):
+            self.drain(connection, after, now)
+
     def draw(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> str | None:
         """Debit what this step needs, unless its incident did already; a sentence when it has to wait."""
         budget = self.needed(row)

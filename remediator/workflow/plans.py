@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from remediator.model.incident import GIVE_BACK, RESTART_JOB
+from remediator.model.incident import GIVE_BACK, RESTART_JOB, VALIDATE, VALIDATE_ONLY
 from remediator.model.plan import StepRow, Track
 from remediator.model.run import JobRun
 
@@ -23,6 +24,7 @@ _MOVE = (
     Planned("start-jobs", "job"),
     Planned("prove-resume", "job"),
 )
+_TEST = (Planned("await-idle", "main"), Planned("validate-node", "main"), Planned("close", "main"))
 PLANS: dict[str, tuple[Planned, ...]] = {
     "replace": (
         *_DRAIN,
@@ -41,6 +43,8 @@ PLANS: dict[str, tuple[Planned, ...]] = {
     ),
     "move-jobs": (*_DRAIN, Planned("survey", "main"), *_MOVE, Planned("close", "main")),
     "drain-only": (*_DRAIN, Planned("close", "main")),
+    VALIDATE: (*_DRAIN, *_TEST),
+    VALIDATE_ONLY: (*_DRAIN, *_TEST),
     RESTART_JOB: (
         Planned("restart-job", "job"),
         Planned("start-jobs", "job"),
@@ -59,10 +63,10 @@ PLANS: dict[str, tuple[Planned, ...]] = {
 ATTACHED = ("prove-resume",)
 
 
-def main_rows(plan: str, incident: str, now: float) -> list[StepRow]:
-    """The rows an incident starts with: everything that does not depend on a job."""
+def main_rows(plan: str, incident: str, now: float, facts: dict[str, Any] | None = None) -> list[StepRow]:
+    """The rows an incident starts with: all that depends on no job. `facts` are known to each."""
     return [
-        _row(incident, planned, ordinal, "", now)
+        replace(_row(incident, planned, ordinal, "", now), facts=dict(facts or {}))
         for ordinal, planned in enumerate(PLANS[plan])
         if planned.track != "job"
     ]

@@ -8,6 +8,7 @@ from remediator.workflow.steps.admit import Admit
 from remediator.workflow.steps.admit_spare import AdmitSpare
 from remediator.workflow.steps.attach_node import AttachNode
 from remediator.workflow.steps.await_empty import AwaitEmpty
+from remediator.workflow.steps.await_idle import AwaitIdle
 from remediator.workflow.steps.claim_spare import ClaimSpare
 from remediator.workflow.steps.close import Close
 from remediator.workflow.steps.detach_node import DetachNode
@@ -30,6 +31,7 @@ from remediator.workflow.steps.undo_drain import UndoDrain
 from remediator.workflow.steps.undo_fence import UndoFence
 from remediator.workflow.steps.undo_place import UndoPlace
 from remediator.workflow.steps.unfence_node import UnfenceNode
+from remediator.workflow.steps.validate_node import ValidateNode
 
 STEPS: dict[str, Step] = {
     step.name: step
@@ -46,6 +48,8 @@ STEPS: dict[str, Step] = {
         FreePlace(),
         ClaimSpare(),
         AwaitEmpty(),
+        AwaitIdle(),
+        ValidateNode(),
         ForceDown(),
         EvictPods(),
         DetachNode(),

@@ -64,6 +64,8 @@ def test_people_are_told_after_these_seconds() -> None:
     assert {name: step.bound_s for name, step in STEPS.items()} == {
         "admit": 0.05,
         "drain-slurm": 5.0,
+        "await-idle": 604800.0,
+        "validate-node": 300.0,
         "fence-node": 5.0,
         "survey": 10.0,
         "hold-place": 5.0,

@@ -1,0 +1,62 @@
+"""Machines that crashes speak against: which are suspect, and what evidence makes of a suspicion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from remediator.incidents.strikes import few, suspicion
+from remediator.model.decision import Decision
+from remediator.model.incident import Incident
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.model.strike import Strike
+from remediator.policy.crashes import STORM, STORM_S
+from remediator.store import incidents, steps, strikes
+from remediator.workflow.suspects import AFTER_FAILURE
+
+DAY_S = 86_400.0
+
+
+def suspected(
+    connection: sa.Connection, machines: Sequence[Machine], window_days: float, now: float
+) -> list[tuple[Machine, str]]:
+    """Those of `machines`, each just struck, that are suspect by now, and why."""
+    found = {}
+    for machine in machines:
+        if machine.fenced_by is None and incidents.open_for(connection, machine.key) is None:
+            counted = _counted(connection, machine, now - window_days * DAY_S)
+            why = suspicion(machine.key, counted)
+            if why is not None:
+                found[machine.key] = (machine, why)
+    return [found[key] for key in few(found)]
+
+
+def may_overtake(connection: sa.Connection, incident: Incident) -> bool:
+    """Whether an incident is about a suspicion that has not come to its end."""
+    if incident.plan not in AFTER_FAILURE or incident.state not in {"open", "held"}:
+        return False
+    rows = steps.of_incident(connection, incident.id)
+    return all(row.name != "validate-node" or row.state != "done" for row in rows)
+
+
+def overtaken(incident: Incident, decision: Decision, signal: Signal) -> dict[str, Any]:
+    """What changes in an incident when evidence decides what was a suspicion."""
+    changes = decision.model_dump(include={"tier", "rule", "cause", "plan"})
+    changes["sentence"] = f"{decision.sentence}; until now it was only {incident.cause}"
+    changes["state"] = "held" if incident.held_by else "open"
+    return changes | {"fault_at": signal.seen_at}
+
+
+def _counted(connection: sa.Connection, machine: Machine, since: float) -> list[Strike]:
+    """Strikes of the window, without what a test of the machine has answered and without storms."""
+    closed = incidents.last_closed(connection, machine.key)
+    fresh = max(since, closed.closed_at or 0.0) if closed else since
+    known = strikes.against(connection, machine.key, since, fresh)
+    calm = {
+        at: strikes.jobs_between(connection, at - STORM_S, at + STORM_S) <= STORM
+        for at in {strike.at for strike in known}
+    }
+    return [strike for strike in known if calm[strike.at]]
