@@ -48,6 +48,11 @@ class Incident(Ours):
     pool: str = ""
 
     @property
+    def goes_on(self) -> bool:
+        """Its plan is being carried out, or waits: it has neither ended nor yielded to a person."""
+        return self.state in {"open", "held"}
+
+    @property
     def reason_prefix(self) -> str:
         """How every reason of this incident begins; nobody else's does."""
         return reason_prefix(self.id)

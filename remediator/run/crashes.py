@@ -165,7 +165,7 @@ class Crashes:
         owner = steps.owner_of(connection, self._cluster, end.run)
         moving = incidents.get(connection, owner) if owner else None
         row = steps.of_run(connection, owner, "release-jobs", end.run) if owner else None
-        is_open = moving is not None and moving.state != "closed"
+        is_open = moving is not None and moving.goes_on
         return is_open and row is not None and row.state != "done"
 
     def _owned(self, connection: sa.Connection, end: JobEnd) -> Restart | None:

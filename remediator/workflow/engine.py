@@ -123,7 +123,7 @@ class Engine:
             return
         after = self._journal.outcome(connection, incident, row, answer.outcome, now)
         present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
-        if present is None or (present.state not in {"open", "held"} and row.track != "back"):
+        if present is None or not (present.goes_on or row.track == "back"):
             return  # it has yielded meanwhile: what comes back late is on the record and leads to nothing
         if isinstance(answer.outcome, Yield):
             self._yields.begin(connection, present, answer.outcome, now)

@@ -99,6 +99,12 @@ class Servers:
         """What slurmctld has logged."""
         return self._ctld.text()
 
+    def node_writes(self, worker: str) -> int:
+        """Our own changes of a Slurm node that reached slurmrestd; the operator speaks v0.0.44."""
+        return len(
+            re.findall(rf" POST /slurm/v0\.0\.45/node/{re.escape(worker)}$", self._rest.text(), re.MULTILINE)
+        )
+
     def audit_text(self) -> str:
         """The API server's audit events, one JSON object a line."""
         return self._audit.text()

@@ -12,6 +12,7 @@ from remediator.workflow.context import Context
 from remediator.workflow.places import MINUTES, held_alone, place_name
 from remediator.workflow.runs import moved_on, who
 from remediator.workflow.step import Writing
+from slurm_bridge.kinds import classify
 
 
 class HoldPlace(Writing):
@@ -32,6 +33,9 @@ class HoldPlace(Writing):
         job = context.slurm.job(run.job_id)
         if job is None or moved_on(job, run):
             return Done(f"job {run.address} has left already: no place is kept")
+        left = classify(job, frozenset(context.incident.slurm_nodes))
+        if left.act == "tell-only":
+            return Done(f"job {run.address} is left alone ({left.why}): no place is kept")
         if job.reservation:
             return Done(f"job {run.address} has reservation {job.reservation}: no place is kept")
         if set(run.nodes) <= set(context.incident.slurm_nodes):

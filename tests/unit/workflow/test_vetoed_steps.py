@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,8 +18,9 @@ from remediator.workflow.steps.detach_node import DetachNode
 from remediator.workflow.steps.evict_pods import EvictPods
 from remediator.workflow.steps.fence_node import FenceNode
 from remediator.workflow.steps.force_down import ForceDown
+from remediator.workflow.steps.hold_place import HoldPlace
 from slurm_bridge.model import Reservation, SlurmJob
-from tests.unit.workflow.bench import OURS, Bench
+from tests.unit.workflow.bench import JOB, OURS, RUN, Bench
 
 FORBIDDEN: list[Writing] = [ClaimSpare(), ForceDown(), EvictPods(), DetachNode()]
 MOVED = JobRun(job_id=7, submit_time=100, restart_count=0, address="7", user="alice")
@@ -151,6 +153,14 @@ def test_force_waits_for_a_look_at_a_condition_that_is_gone(bench: Bench, step: 
     found = step.check(bench.see(runs=(MOVED,)))
     assert isinstance(found, Wait)
     assert found.facts == {"again": "drain-slurm" if gone == "drain" else "fence-node"}
+
+
+@pytest.mark.parametrize("said_since", ["", "remediator:leave"])
+def test_no_place_is_kept_for_a_job_whose_owner_said_since_to_leave_it(said_since: str) -> None:
+    bench = Bench()
+    bench.slurm.listed = [replace(JOB, comment=said_since)]
+    found = HoldPlace().check(bench.see(run=RUN.model_copy(update={"nodes": JOB.nodes})))
+    assert isinstance(found, Done) == bool(said_since)
 
 
 WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
