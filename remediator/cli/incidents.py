@@ -34,7 +34,13 @@ def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int 
     table = Table("incident", "node", "state", "cause", "opened", box=None)
     for incident in found:
         opened = rfc3339(incident.opened_at)
-        table.add_row(incident.id, incident.node, _said(incident.state), incident.cause, opened)
+        table.add_row(
+            incident.id,
+            incident.node,
+            _said(incident.state, dry_run=incident.dry_run),
+            incident.cause,
+            opened,
+        )
     _console().print(table if found else "no incidents")
 
 
@@ -48,7 +54,8 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
         return
     console = _console()
     head = story["incident"]
-    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {_said(head['state'])}"))
+    state = _said(head["state"], dry_run=head["dry_run"])
+    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {state}"))
     console.print(head["sentence"])
     table = Table("after", "what", "step", "why", box=None)
     for line in story["timeline"]:
@@ -59,8 +66,9 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
         console.print(f"{title}: {parts}")
 
 
-def _said(state: str) -> str:
-    return {"yielding": "yielding to a human", "overridden": "overridden by human"}.get(state, state)
+def _said(state: str, *, dry_run: bool) -> str:
+    said = {"yielding": "yielding to a human", "overridden": "overridden by human"}.get(state, state)
+    return f"{said}, dry run" if dry_run else said
 
 
 def _console() -> Console:

@@ -46,6 +46,7 @@ class Incident(Ours):
     closed_at: float | None = None
     held_by: str = ""
     pool: str = ""
+    dry_run: bool = False
 
     @property
     def goes_on(self) -> bool:

@@ -102,6 +102,7 @@ class Metrics:
         self._requeues = Counter(PREFIX + "jobs_requeued_total", "Job runs released.", registry=own)
         self._records = Counter(PREFIX + "audit_records_total", "Audit records written.", registry=own)
         self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
+        self._dry_run = Gauge(PREFIX + "dry_run", "1 while nothing is written outside.", registry=own)
         self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
         self._watch_age = Gauge(
             PREFIX + "watch_last_event_age_seconds",
@@ -156,6 +157,10 @@ class Metrics:
         """Show whether this process decides, and the epoch it knows."""
         self._leader.set(leading)
         self._epoch.set(epoch)
+
+    def dry_run(self, on: bool) -> None:
+        """Show whether everything is only decided and recorded."""
+        self._dry_run.set(on)
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
         """Show the seconds since a watch last heard from its server; `age` is asked at each scrape."""

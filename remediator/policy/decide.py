@@ -34,6 +34,7 @@ class Situation:
 
     last_closed: str | None
     refuse: Callable[[Tier], str | None] = room
+    dry_run: bool = False
 
 
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
@@ -66,7 +67,7 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
-        sentence=f"{rule.cause} on {node.name}: {WORDS[plan]}, because {rule.why}",
+        sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}, because {rule.why}",
     )
     return _limited(decision, node, situation)
 
@@ -81,9 +82,13 @@ def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Deci
         rule=STRIKES,
         cause=f"suspect: {why}",
         policy=rules.digest,
-        sentence=f"{node.name} is suspect, {why}: {WORDS[plan]}",
+        sentence=f"{node.name} is suspect, {why}: {_would(situation)}{WORDS[plan]}",
     )
     return _limited(decision, node, situation)
+
+
+def _would(situation: Situation) -> str:
+    return "would " if situation.dry_run else ""
 
 
 def _limited(decision: Decision, node: Machine, situation: Situation) -> Decision:

@@ -132,6 +132,9 @@ class Controller:
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
         self._thread("job-ends", self.job_ends.run)
+        self.metrics.dry_run(self.settings.dry_run)
+        if self.settings.dry_run:
+            log.warning("dry_run is on: everything is decided, nothing is written to Slurm or Kubernetes")
         port = self.server.start()
         log.info("controller started", epoch=self.guard.epoch, port=port, policy=self.policy.digest)
 
@@ -183,7 +186,7 @@ class Controller:
         inventory = self.inventory
         ledger = Ledger(self.settings.budgets, inventory.pool_size)
         limits, cluster = self.settings.crashes, self.settings.cluster.name
-        engine = Engine(journal, cluster, ledger)
+        engine = Engine(journal, cluster, ledger, dry_run=self.settings.dry_run)
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes)
         core = Core(self.store, engine, triage, journal)

@@ -88,7 +88,7 @@ class Crashes:
             strikes.add(connection, self._strikes(connection, signal, end, machines, covering))
         crash = self._crash(connection, end, machines, covering, now)
         restart = self._owned(connection, end) or decide_restart(crash)
-        if restart.tell:
+        if restart.tell and not self._engine.dry_run:
             message = notices.left_failed(end.run, restart.sentence)
             outbox.put(connection, "", [message], now)
         if not restart.yes:
@@ -185,6 +185,7 @@ class Crashes:
         sentence: str,
         now: float,
     ) -> str:
+        sentence = f"dry run: {sentence}" if self._engine.dry_run else sentence
         incident = Incident(
             id=incident_id(now),
             key=_key(end),
@@ -203,7 +204,8 @@ class Crashes:
         incidents.insert(connection, incident)
         detail = {"rule": incident.rule, "plan": incident.plan, "evidence": signal.dedupe}
         self._journal.record(connection, "decision", incident, now, why=sentence, detail=detail)
-        steps.hand_over(connection, self._cluster, end.run, incident.id)
+        if not self._engine.dry_run:
+            steps.hand_over(connection, self._cluster, end.run, incident.id)
         self._engine.start(connection, incident, now)
         self._engine.adopt(connection, incident, end.run, now)
         return incident.id

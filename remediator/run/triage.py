@@ -40,10 +40,13 @@ Judged = tuple[str, str | None]
 class StoreView:
     """What a turn's decisions want to know of the store; asked only when it matters, and a budget once."""
 
-    def __init__(self, connection: sa.Connection, ledger: Ledger, now: float) -> None:
+    def __init__(
+        self, connection: sa.Connection, ledger: Ledger, now: float, *, dry_run: bool = False
+    ) -> None:
         self._connection = connection
         self._ledger = ledger
         self._now = now
+        self._dry_run = dry_run
         self._refused: dict[tuple[str | None, Tier], str | None] = {}
 
     def started(self) -> None:
@@ -56,6 +59,7 @@ class StoreView:
         return Situation(
             last_closed=self._last_closed(machine) if machine and machine.fenced_by else None,
             refuse=lambda tier: self.refused(pool, tier),
+            dry_run=self._dry_run,
         )
 
     def refused(self, pool: str | None, tier: Tier) -> str | None:
@@ -104,7 +108,7 @@ class Triage:
         """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
         and stands before no other.
         """
-        view = StoreView(connection, self._ledger, now)
+        view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         verdicts: list[signals.Verdict] = []
         last, more = 0, True
         while more and len(verdicts) < PAGE:
@@ -121,7 +125,7 @@ class Triage:
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
         sentences = []
-        view = StoreView(connection, self._ledger, now)
+        view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         for incident in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(incident.node)
             if machine is None or machine.key != incident.key:
@@ -204,6 +208,9 @@ class Triage:
         if boot == "older":
             return f"{signal.what} on {signal.node} is from an older boot: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
+        if existing is not None and existing.dry_run and not self._engine.dry_run:
+            self._engine.end_dry_run(connection, existing, now)
+            existing = None
         if machine is not None and existing is not None:
             return self._fold(connection, view, signal, machine, existing, now)
         decision = decide(signal, machine, self._rules, view.of(machine))
@@ -330,7 +337,8 @@ class Triage:
         return incident
 
     def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
-        self._ledger.drain(connection, incident, now)
+        if not self._engine.dry_run:
+            self._ledger.drain(connection, incident, now)
         self._engine.start(connection, incident, now)
 
 

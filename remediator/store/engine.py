@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
 from remediator.errors import GiveUp, Retry
 from remediator.store import schema
@@ -62,6 +63,7 @@ def open_store(url: str) -> Store:
         with store.write() as connection:
             _check_file(connection, store.dialect)
             schema.metadata.create_all(connection)
+            _add_columns(connection)
             _add_indexes(connection)
             _check_version(connection)
     except (SQLAlchemyError, Retry) as error:
@@ -114,6 +116,17 @@ def _check_file(connection: sa.Connection, dialect: str) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if verdict != "ok":
             raise GiveUp(f"store.url: the database file is damaged ({verdict}); restore a backup")
+
+
+def _add_columns(connection: sa.Connection) -> None:
+    """Columns that an older program did not know; each has a default that means what it meant without."""
+    known = sa.inspect(connection)
+    for table in schema.metadata.tables.values():
+        present = {column["name"] for column in known.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in present:
+                text = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {text}")
 
 
 def _add_indexes(connection: sa.Connection) -> None:

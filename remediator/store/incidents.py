@@ -11,11 +11,12 @@ from remediator.model.incident import GIVE_BACK, Incident
 from remediator.store.schema import OPEN, incident, step
 
 # Built once: making and keying a statement costs more than SQLite needs to run it.
+REAL = ~incident.c.dry_run
 _GET = sa.select(incident).where(incident.c.id == sa.bindparam("id"))
 _OPEN_FOR = sa.select(incident).where(incident.c.key == sa.bindparam("key"), OPEN)
 _LAST_CLOSED = (
     sa.select(incident)
-    .where(incident.c.key == sa.bindparam("key"), ~OPEN, incident.c.plan != GIVE_BACK)
+    .where(incident.c.key == sa.bindparam("key"), ~OPEN, incident.c.plan != GIVE_BACK, REAL)
     .order_by(incident.c.closed_at.desc())
     .limit(1)
 )
@@ -53,7 +54,7 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
 
 
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
-    """The newest incident of a machine that has ended, closed or overridden; a return to service is none."""
+    """The newest incident of a machine that has ended, closed or overridden; no return and no dry run."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
     return _incident(row) if row else None
 
@@ -81,13 +82,15 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[Incident]:
 
 def count_for(connection: sa.Connection, key: str, since: float) -> int:
     """How many incidents of one key were opened since then."""
-    query = sa.select(sa.func.count()).where(incident.c.key == key, incident.c.opened_at >= since)
+    query = sa.select(sa.func.count()).where(incident.c.key == key, incident.c.opened_at >= since, REAL)
     return int(connection.execute(query).scalar_one())
 
 
 def treating(connection: sa.Connection, plans: Sequence[str], since: float) -> list[Incident]:
     """Incidents with one of `plans` that have begun to carry it out and whose fault was since then."""
-    query = sa.select(incident).where(incident.c.plan.in_(plans), incident.c.fault_at >= since, _STARTED)
+    query = sa.select(incident).where(
+        incident.c.plan.in_(plans), incident.c.fault_at >= since, _STARTED, REAL
+    )
     return [_incident(row) for row in connection.execute(query.order_by(incident.c.opened_at))]
 
 

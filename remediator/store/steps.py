@@ -42,6 +42,7 @@ _DRAINED = (
         step.c.name == "drain-slurm",
         step.c.state == "done",
         incident.c.state != "yielding",
+        ~incident.c.dry_run,
         ~_EVICTING,
     )
 )
@@ -52,6 +53,7 @@ _FENCED = (
         step.c.incident.in_(_OPEN_IDS),
         step.c.name == "fence-node",
         step.c.state == "done",
+        ~incident.c.dry_run,
         incident.c.state != "yielding",
     )
 )
@@ -181,8 +183,7 @@ def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: Jo
         "restart_count": run.restart_count,
     }
     _insert_if_new(connection, job_run, identity | {"owner": incident_id})
-    body = run.model_dump(mode="json")
-    _insert_if_new(connection, watched_run, {"incident": incident_id, "run": run.key, "body": body})
+    watch_run(connection, incident_id, run)
     query = sa.select(job_run.c.owner).where(*(job_run.c[name] == value for name, value in identity.items()))
     return str(connection.execute(query).scalar_one())
 
@@ -223,6 +224,12 @@ def _is(cluster: str, run: JobRun) -> tuple[sa.ColumnElement[bool], ...]:
         job_run.c.submit_time == run.submit_time,
         job_run.c.restart_count == run.restart_count,
     )
+
+
+def watch_run(connection: sa.Connection, incident_id: str, run: JobRun) -> None:
+    """Watch a run without claiming its requeue."""
+    body = run.model_dump(mode="json")
+    _insert_if_new(connection, watched_run, {"incident": incident_id, "run": run.key, "body": body})
 
 
 def runs_seen(connection: sa.Connection, incident_id: str) -> list[JobRun]:

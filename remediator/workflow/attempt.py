@@ -13,11 +13,14 @@ Probe = Callable[[str], None]
 
 
 def attempt(step: Step, context: Context, *, may_act: bool, probe: Probe) -> Outcome | None:
-    """Check, and when an INTENT allows it act and verify; None means that an INTENT is needed.
+    """Check, and when an INTENT allows it act and verify; None means that an INTENT is needed. In a dry run
+    the step only says what it would do.
 
     `probe` is told the two moments a crash matters most: `<step>:intent` and `<step>:accepted`.
     """
     try:
+        if context.incident.dry_run:
+            return step.foresee(context)
         return _attempt(step, context, may_act, probe)
     except Retry as error:
         return Again(str(error), after=error.after)

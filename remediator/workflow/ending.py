@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident
-from remediator.store import incidents, outbox
+from remediator.store import incidents
 from remediator.workflow import notices
 from remediator.workflow.journal import Journal
 
@@ -14,4 +14,4 @@ def end(connection: sa.Connection, journal: Journal, incident: Incident, why: st
     """Close the incident on the record and tell people why; its steps are handed out no more."""
     incidents.update(connection, incident.id, state="closed", closed_at=now)
     journal.record(connection, "incident-closed", incident, now, why=why)
-    outbox.put(connection, incident.id, [notices.closed(incident, why)], now)
+    notices.post(connection, incident, notices.closed(incident, why), now)

@@ -15,7 +15,7 @@ from remediator.model.plan import Done, Hold, Outcome, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
-from remediator.store import commands, incidents, outbox, spares, steps
+from remediator.store import commands, incidents, spares, steps
 from remediator.store.steps import Place
 from remediator.workflow import notices
 from remediator.workflow.ending import end
@@ -84,7 +84,10 @@ def place_of(row: StepRow) -> Place:
 class Engine:
     """Everything happens on the caller's connection; the caller holds the epoch."""
 
-    def __init__(self, journal: Journal, cluster: str, ledger: Ledger = UNLIMITED) -> None:
+    def __init__(
+        self, journal: Journal, cluster: str, ledger: Ledger = UNLIMITED, *, dry_run: bool = False
+    ) -> None:
+        self.dry_run = dry_run
         self._journal = journal
         self._ledger = ledger
         self._follow_ups = FollowUps(journal, cluster)
@@ -94,13 +97,22 @@ class Engine:
     def start(
         self, connection: sa.Connection, incident: Incident, now: float, facts: dict[str, Any] | None = None
     ) -> None:
-        """Put the plan's steps on the books; `facts` are known to each of them from the beginning."""
+        """Put the plan's steps on the books; `facts` are known to each of them from the beginning. What
+        begins in a dry run stays one to its end.
+        """
+        if incident.dry_run != self.dry_run:
+            incidents.update(connection, incident.id, dry_run=self.dry_run)
         steps.insert(connection, main_rows(incident.plan, incident.id, now, facts))
         self._journal.record(connection, "incident-opened", incident, now, why=incident.sentence)
 
     def adopt(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
         """Put the steps of a job run on the books of an incident that knows it without a survey."""
-        self._follow_ups.follow(connection, incident, {"runs": [run.model_dump(mode="json")]}, now)
+        begun = incident.model_copy(update={"dry_run": self.dry_run})
+        self._follow_ups.follow(connection, begun, {"runs": [run.model_dump(mode="json")]}, now)
+
+    def end_dry_run(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        """End what was begun in a dry run that is over, so that what comes now can act."""
+        end(connection, self._journal, incident, "the dry run is over; nothing was written", now)
 
     def overtake(
         self, connection: sa.Connection, incident: Incident, changes: dict[str, Any], now: float
@@ -129,7 +141,7 @@ class Engine:
             self._yields.begin(connection, present, answer.outcome, now)
             return
         if after.name == "prove-resume" and after.state == "done" and answer.call.run:
-            outbox.put(connection, incident.id, [notices.back(incident, answer.call.run, after)], now)
+            notices.post(connection, incident, notices.back(incident, answer.call.run, after), now)
         if isinstance(answer.outcome, Wait | Done):
             self._follow_ups.follow(connection, incident, answer.outcome.facts, now)
         self._move_incident(connection, present, after, now)
@@ -205,7 +217,8 @@ class Engine:
             return resumed(row, now)
         outcome = Hold(refused, after=LOOK_AGAIN_S)
         after = self._journal.outcome(connection, incident, waiting(row), outcome, now)
-        self._move_incident(connection, incident, after, now)
+        present = incidents.get(connection, incident.id) or incident  # another row of it may be held by now
+        self._move_incident(connection, present, after, now)
         return None
 
     def _look_again(self, connection: sa.Connection, incident_id: str, step: str, now: float) -> None:
@@ -230,10 +243,10 @@ class Engine:
             row = replace(row, started_at=now)
         elif row.state != "held" and not row.overdue and now - row.started_at > step.bound_s:
             row = self._journal.overdue(connection, incident, row, now)
-            outbox.put(connection, incident.id, [notices.overdue(incident, row)], now)
+            notices.post(connection, incident, notices.overdue(incident, row), now)
         run = next((run for run in runs if run.key == row.subject), None)
         may_act = False
-        if isinstance(step, Writing) and row.state == "pending":
+        if isinstance(step, Writing) and row.state == "pending" and not incident.dry_run:
             may_act = True
             act, budget = step.intention(incident, run), self._ledger.budget_of(row)
             row = self._journal.intent(connection, incident, row, act, now, budget)
@@ -247,7 +260,7 @@ class Engine:
         if row.name == "close" and row.state == "done":
             incidents.update(connection, present.id, state="closed", closed_at=now)
             self._journal.record(connection, "incident-closed", present, now, why=row.sentence)
-            outbox.put(connection, present.id, [notices.closed(present, row.sentence)], now)
+            notices.post(connection, present, notices.closed(present, row.sentence), now)
             return
         held = bool(present.held_by) or row.state == "held" or self._any_held(connection, present.id)
         state = "held" if held else "open"
@@ -255,7 +268,7 @@ class Engine:
             incidents.update(connection, present.id, state=state)
             action = "incident-held" if held else "incident-resumed"
             if held:
-                outbox.put(connection, present.id, [notices.held(present, row.sentence)], now)
+                notices.post(connection, present, notices.held(present, row.sentence), now)
             self._journal.record(connection, action, present, now, row=row, why=row.sentence)
 
     def _any_held(self, connection: sa.Connection, incident_id: str) -> bool:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from remediator.model.incident import Incident
 from remediator.model.run import JobRun
-from remediator.store import incidents, outbox, spares, steps
+from remediator.store import incidents, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.forgotten import ASKS, CTLD_STARTED
@@ -57,17 +57,24 @@ class FollowUps:
     ) -> None:
         for body in bodies:
             run = JobRun.model_validate(body)
-            owner = steps.claim_run(connection, self._cluster, incident.id, run)
+            owner = self._claim(connection, incident, run)
             owned = owner == incident.id
             steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))
             why = f"job {run.address} of {run.user}: {run.release}{f' ({run.why})' if run.why else ''}"
             if owned:
-                outbox.put(connection, incident.id, [notices.to_owner(incident, run)], now)
+                notices.post(connection, incident, notices.to_owner(incident, run), now)
             else:
                 why = f"job {run.address} is already being moved by incident {owner}"
             self._journal.record(
                 connection, "job-run", incident, now, why=why, target=run.address, detail=dict(body)
             )
+
+    def _claim(self, connection: sa.Connection, incident: Incident, run: JobRun) -> str:
+        """Who owns the run's one requeue; a dry run takes it from nobody."""
+        if not incident.dry_run:
+            return steps.claim_run(connection, self._cluster, incident.id, run)
+        steps.watch_run(connection, incident.id, run)
+        return incident.id
 
     def _offers(
         self, connection: sa.Connection, incident: Incident, offers: list[list[str]], now: float

@@ -57,13 +57,13 @@ class Ledger:
 
     def worsen(self, connection: sa.Connection, before: Incident, after: Incident, now: float) -> None:
         """Debit a drain that stands already once more when its evidence now draws on another budget."""
-        if drain_budget(before.tier) != drain_budget(after.tier):
+        if drain_budget(before.tier) != drain_budget(after.tier) and not after.dry_run:
             self.drain(connection, after, now)
 
     def draw(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> str | None:
         """Debit what this step needs, unless its incident did already; a sentence when it has to wait."""
         budget = self.needed(row)
-        if budget is None:
+        if budget is None or incident.dry_run:
             return None
         standing = self._standing(connection, incident.pool, budget, now)
         if any(debit.incident == incident.id for debit in standing):

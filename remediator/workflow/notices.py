@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sqlalchemy as sa
+
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.message import Message
 from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
+from remediator.store import outbox
+
+
+def post(connection: sa.Connection, incident: Incident, message: Message, now: float) -> None:
+    """Put a message into the outbox; in a dry run only operators get it, and it says so."""
+    if incident.dry_run:
+        if message.audience != "operators":
+            return
+        message = message.model_copy(update={"urgency": "tell", "text": f"dry run: {message.text}"})
+    outbox.put(connection, incident.id, [message], now)
+
 
 _SIDES: dict[Side, tuple[str, str]] = {
     "slurm": ("Slurm on its node", "Kubernetes"),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Hold, Outcome, Unknown
+from remediator.model.plan import Done, Hold, Outcome, Unknown, Wait
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.workflow.context import Context
@@ -21,6 +21,15 @@ class Step(ABC):
     @abstractmethod
     def check(self, context: Context) -> Outcome | None:
         """An outcome when there is nothing to do now; None, of a writing step, when `act` is needed."""
+
+    def foresee(self, context: Context) -> Outcome:
+        """What would come of it in a dry run: it looks, and what it would wait for counts as come."""
+        return would(self.check(context) or Done(f"would go on with {self.name}"))
+
+
+def would(outcome: Outcome) -> Outcome:
+    """A wait in a dry run is over at once: nothing was done that could end it."""
+    return Done(f"would wait: {outcome.sentence}") if isinstance(outcome, Wait) else outcome
 
 
 class Local(Step):
@@ -45,6 +54,13 @@ class Writing(Step):
     @abstractmethod
     def act(self, context: Context) -> Outcome | None:
         """The write. An outcome ends the attempt at once; None goes on to `verify`."""
+
+    def foresee(self, context: Context) -> Outcome:
+        """What it would do; its look presumes the acts before it, so it does not look."""
+        run = context.run
+        if run is not None and run.release == "tell-only":
+            return Done(f"would leave job {run.address} alone ({run.why})")
+        return Done(f"would {self.intention(context.incident, run)}")
 
     def verify(self, context: Context) -> Outcome:
         """Look again: an accepted write that cannot be seen is not done."""

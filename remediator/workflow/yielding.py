@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from remediator.model.incident import Incident
 from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
-from remediator.store import incidents, outbox, spares, steps
+from remediator.store import incidents, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import heir_rows
@@ -42,7 +42,8 @@ class Yields:
         self._journal.record(connection, "incident-yields", incident, now, why=found.sentence, detail=detail)
         page = notices.overridden(incident, found, told)
         left = [notices.left_alone(incident, run) for run in spared if run.release == "requeue"]
-        outbox.put(connection, incident.id, [page, *left], now)
+        for message in (page, *left):
+            notices.post(connection, incident, message, now)
         for run in spared:
             self._give_up(connection, incident, run, now)
 
@@ -50,7 +51,7 @@ class Yields:
         """All is taken back."""
         incidents.update(connection, incident.id, state="overridden", closed_at=now)
         self._journal.record(connection, "incident-overridden", incident, now, why=why)
-        outbox.put(connection, incident.id, [notices.closed(incident, why)], now)
+        notices.post(connection, incident, notices.closed(incident, why), now)
 
     def _give_up(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
         """The run was not signalled: an incident of another machine under it may, from its own evidence."""

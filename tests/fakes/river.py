@@ -69,7 +69,9 @@ class River:
         spares: int = 1,
         no_spare: NoSpare = "go-on",
         stage: Stage | None = None,
+        dry_run: bool = False,
     ) -> None:
+        self.dry_run = dry_run
         self.folder = folder
         self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
@@ -103,14 +105,14 @@ class River:
         journal = Journal(f"life-{self.lives}", epoch)
         inventory = self.inventory()
         ledger = Ledger(self.budgets, inventory.pool_size)
-        engine = Engine(journal, "test", ledger)
+        engine = Engine(journal, "test", ledger, dry_run=self.dry_run)
         crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
         triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes)
         self.core = Core(self.store, engine, triage, journal)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()
-        guard = open_guard(self.clock, inventory)
+        guard = open_guard(self.clock, inventory, dry_run=self.dry_run)
         self.ports = Ports(
             Scheduler(self.slurm, guard), Nodes(self.kube, guard), Spares(self.kube.spares, guard)
         )

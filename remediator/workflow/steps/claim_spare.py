@@ -7,7 +7,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
-from remediator.workflow.step import Writing
+from remediator.workflow.step import Writing, would
 from remediator.workflow.veto import demand_no_veto
 
 
@@ -46,6 +46,13 @@ class ClaimSpare(Writing):
         except Unfit as error:
             return Wait(f"{spare.node} cannot be taken: {error}", after=0.0, facts={"refuse": spare.uid})
         return None
+
+    def foresee(self, context: Context) -> Outcome:
+        """Which spare it would be; none is taken."""
+        seen = self.check(context)
+        if isinstance(seen, Wait) and "offers" in seen.facts:
+            return Done(f"would claim {seen.facts['offers'][0][0]} for incident {context.incident.id}")
+        return would(seen) if seen is not None else super().foresee(context)
 
     def _noted(self, context: Context) -> Outcome | None:
         spare = context.the_spare

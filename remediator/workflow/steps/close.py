@@ -16,6 +16,8 @@ class Close(Local):
 
     def conclude(self, incident: Incident, spare: Spare | None, now: float) -> Done | Hold:
         """Done: the engine runs this step only when all others are."""
+        if incident.dry_run:
+            return Done("closed: a dry run, nothing was written")
         if incident.plan == GIVE_BACK:
             return Done(f"{incident.node} is back in service after {now - incident.fault_at:.1f} s")
         if incident.plan == RESTART_JOB:

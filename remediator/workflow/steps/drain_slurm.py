@@ -55,6 +55,10 @@ class DrainSlurm(Writing):
         facts = {SEEN: context.now, "ctld_started": context.slurm.config().started_at}
         return Done(f"Slurm drains {', '.join(context.incident.slurm_nodes)}", facts)
 
+    def foresee(self, context: Context) -> Outcome:
+        """Blocked by somebody else's reason as ever."""
+        return self.check(context) or super().foresee(context)
+
     def _again(self, context: Context, nodes: Sequence[SlurmNode], theirs: dict[str, str]) -> Outcome | None:
         """The DRAIN was seen before. What stands stays as it is, also under a reason of the system."""
         if theirs:

@@ -52,6 +52,11 @@ class EvictPods(Writing):
                 blocked.append(str(error))
         return Wait("; ".join(blocked), after=2.0) if blocked else None
 
+    def foresee(self, context: Context) -> Outcome:
+        """Blocked by a veto as ever."""
+        demand_no_veto(context)
+        return super().foresee(context)
+
     def verify(self, context: Context) -> Outcome:
         """Evicted pods need their grace: look again soon."""
         return self.check(context) or Wait("more pods came", after=1.0)

@@ -59,6 +59,13 @@ class FenceNode(Writing):
             )
         return node
 
+    def foresee(self, context: Context) -> Outcome:
+        """Blocked as ever; a veto says what it leaves out."""
+        seen, vetoed = self.check(context), standing_veto(context)
+        if seen is None and vetoed is not None:
+            return Done(f"would taint {context.incident.node}, not cordon it: vetoed by {vetoed}")
+        return seen or super().foresee(context)
+
 
 def _lifted(node: NodeView, context: Context) -> str | None:
     """What a person took off the node, by its own note or by what this step saw before."""

@@ -30,6 +30,10 @@ class Survey(Step):
             return Wait(f"{len(fresh)} job runs found on {', '.join(sorted(names))}", after=0.0, facts=facts)
         return self._complete(context)
 
+    def foresee(self, context: Context) -> Outcome:
+        """Looking is free."""
+        return self.check(context) or Done("no job runs there")
+
     def _complete(self, context: Context) -> Done:
         runs = len(context.known_runs)
         if not runs:
