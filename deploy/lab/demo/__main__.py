@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
 
 from deploy.lab.api import Lab
 from deploy.lab.demo.breaks import Break
@@ -26,12 +29,30 @@ def main() -> int:
         screen.failed(str(error))
         return 2
     try:
-        return print_report(screen, Story(lab, screen, wanted).tell())
+        with _own(lab):
+            return print_report(screen, Story(lab, screen, wanted).tell())
     except (Failed, LabError, SetupError) as error:
         screen.failed(f"{error}; logs: {lab.layout.logs}")
         return 1
-    finally:
+
+
+@contextlib.contextmanager
+def _own(lab: Lab) -> Iterator[None]:
+    """The lab for this demo alone: down before, in case one was interrupted, and down afterwards."""
+    folder = lab.layout.cache / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"demo-{lab.name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(
+                f"a demo runs in lab {lab.name} already: wait, or set REMEDIATOR_LAB to another name"
+            ) from None
         lab.down()
+        try:
+            yield
+        finally:
+            lab.down()
 
 
 if __name__ == "__main__":
