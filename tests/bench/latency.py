@@ -14,7 +14,7 @@ from tests.bench.figures import Figure, Goal, milliseconds, percentile
 from tests.bench.phases import Moment, phases
 from tests.bench.pushing import Pushers
 from tests.bench.rawstore import RawStore
-from tests.bench.site import Lost, Site
+from tests.bench.site import MEASURED, Lost, Site
 from tests.bench.webhook import QUEUED, Alertmanager
 
 XID = 79
@@ -73,6 +73,7 @@ class Latency:
             if self._seconds[kind]
         )
         return [
+            f"measured with {', '.join(f'{name}={value}' for name, value in MEASURED.items())}",
             f"first sample after the controller's start, not counted: {cold}",
             f"ratio of the medians to one raw DRAIN, with nothing stored: {alone}",
             f"{RAW_PATH}: request, 2 commits, GET of the node, DRAIN, with nothing decided in between",

@@ -83,12 +83,10 @@ class Story:
         alone = queue.submit("--job-name=norequeue", "--no-requeue", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
         array = queue.submit("--job-name=array", "--array=1-2", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
         queue.allocate("--job-name=prompt", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
+        self._wait("the smaller jobs to start", lambda: len(self._running(queue)) == 4, 60)
+        (prompt,) = (one for one in self._running(queue) if one != alone and not one.startswith(f"{array}_"))
         victim = queue.submit(steps=STEPS, pace=PACE_S)
-        known = {older, alone, victim}
-        self._wait("every job to start", lambda: len(self._running(queue)) == 5, 60)
-        (prompt,) = (
-            one for one in self._running(queue) if one not in known and not one.startswith(f"{array}_")
-        )
+        self._wait("the larger job to start", lambda: victim in self._running(queue), 60)
         bystanders = {
             alone: "Requeue=0",
             f"{array}_1": "array task",
