@@ -20,11 +20,7 @@ _KEYS = ("slurm.key", "jwt.key")
 
 
 def config(kill_wait: int = GRACE_SECONDS) -> str:
-    """slurm.conf. `kill_wait`: seconds from SIGTERM to SIGKILL; workers fetch this file from slurmctld.
-
-    proctrack/pgid: as with control groups, what a script leaves behind ends with it. By linuxproc the
-    orphan of a shell line escaped, and went on saving while the restarted job ran.
-    """
+    """slurm.conf. `kill_wait`: seconds from SIGTERM to SIGKILL; workers fetch this file from slurmctld."""
     return f"""ClusterName=lab
 SlurmctldHost=lab({CONTROL_PLANE})
 SlurmctldPort={SLURMCTLD_PORT}
@@ -42,7 +38,7 @@ SlurmctldLogFile=/var/log/slurm/slurmctld.log
 SlurmctldDebug=debug2
 SlurmdDebug=info
 LogTimeFormat=iso8601_ms
-ProctrackType=proctrack/pgid
+ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

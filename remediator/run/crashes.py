@@ -27,6 +27,7 @@ from remediator.workflow.journal import Journal
 SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
 T2_S = 60.0
 MOVES = ("move-jobs", "replace")
+YIELDED = frozenset({"yielding", "overridden"})  # a person decided otherwise: nothing is moved any more
 KINDS = frozenset({JOB_ENDED, JOB_WATCH})
 Judged = tuple[str, str | None]
 
@@ -106,7 +107,9 @@ class Crashes:
         return [
             incident
             for incident in incidents.treating(connection, MOVES, began - 1)
-            if set(incident.slurm_nodes) & set(end.run.nodes) and incident.fault_at <= end.ended + T2_S
+            if incident.state not in YIELDED
+            and set(incident.slurm_nodes) & set(end.run.nodes)
+            and incident.fault_at <= end.ended + T2_S
         ]
 
     def _strikes(

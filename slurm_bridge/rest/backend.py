@@ -78,6 +78,12 @@ class RestSlurm:
         self._rest.start(deadline)
         return decoded(from_ctld(self._rest.get("jobs/"), "list jobs"), "jobs", decode.job, "list jobs")
 
+    def job_states(self, *, deadline: float) -> tuple[tuple[int, str], ...]:
+        """See SlurmPort."""
+        self._rest.start(deadline)
+        doing = "list the states of jobs"
+        return decoded(whole(self._rest.get("jobs/state"), doing), "jobs", decode.job_in_brief, doing)
+
     def reservations(self, *, deadline: float) -> tuple[Reservation, ...]:
         """See SlurmPort."""
         self._rest.start(deadline)

@@ -17,6 +17,7 @@ from slurm_bridge.rest.fields import moment, number, text, words
 from slurm_bridge.states import job_state, node_state
 
 _GPU = re.compile(r"(?:^|,)gpu(?::[^:(),]+)?:(\d{1,6})")
+_LEADING_ID = re.compile(r"[1-9][0-9]{0,9}")
 _expand = lru_cache(maxsize=4096)(hostlist.expand)
 
 
@@ -86,6 +87,14 @@ def job(raw: dict[str, Any]) -> SlurmJob:
         gpus=_gpus(raw.get("gres_detail")),
         exit=_exit(raw.get("exit_code")),
     )
+
+
+def job_in_brief(raw: dict[str, Any]) -> tuple[int, str]:
+    """One entry of `jobs/state`: `5`, `5_1` (a task) and `5+1` (a component) begin with the job's own id."""
+    leading = _LEADING_ID.match(text(raw.get("job_id")))
+    if leading is None:
+        raise BadInput("jobs", "a record without a job id")
+    return int(leading[0]), job_state(raw.get("state"))[0]
 
 
 def reservation(raw: dict[str, Any]) -> Reservation:

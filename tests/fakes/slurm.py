@@ -84,6 +84,13 @@ class FakeSlurm(Ctld):
         self.after("jobs", "")
         return found
 
+    def job_states(self, *, deadline: float) -> tuple[tuple[int, str], ...]:
+        """See SlurmPort."""
+        self._enter("job_states", "")
+        found = tuple((job.seen.job_id, job.seen.state) for job in self._jobs.values())
+        self.after("job_states", "")
+        return found
+
     def reservations(self, *, deadline: float) -> tuple[Reservation, ...]:
         """See SlurmPort."""
         self._enter("reservations", "")

@@ -32,7 +32,7 @@ class ClaimSpare(Writing):
         if not offers.usable:
             return self._none(context, "; ".join(offers.refused) or "the pool has no spare")
         facts = {"offers": [[spare.name, spare.uid] for spare in offers.usable]}
-        return Wait(f"spares offered: {len(offers.usable)}", after=0.0, facts=facts)
+        return Wait(f"{len(offers.usable)} spares offered", after=0.0, facts=facts)
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """For which incident; the record of the claim names the spare."""

@@ -189,3 +189,24 @@ def test_a_heterogeneous_job_is_requeued_by_its_leader_only(world: World) -> Non
 def _tasks(world: World, array_id: int, state: str) -> list[SlurmJob]:
     found = world.port.jobs(deadline=DEADLINE)
     return [j for j in found if j.array_job_id == array_id and j.state == state]
+
+
+def test_states_are_told_under_each_jobs_own_id(world: World) -> None:
+    failed, waits = world.submit(Spec(fails=True)), world.submit(Spec(later=True))
+    world.until("the failure", lambda: job(world, failed).is_over)
+    array = world.submit_array(Spec(), (1, 2))
+    world.until("both tasks", lambda: len(running_ids(world)) == 2)
+    states = world.port.job_states(deadline=DEADLINE)
+    assert {(failed, "FAILED"), (waits, "PENDING"), (array, "RUNNING")} <= set(states)
+    assert {job_id for job_id, state in states if state == "RUNNING"} == running_ids(world)
+
+
+def test_states_are_told_of_each_part_of_a_het_job(world: World) -> None:
+    world.submit_het(Spec())
+    world.until("both parts", lambda: len(running_ids(world)) == 2)
+    states = world.port.job_states(deadline=DEADLINE)
+    assert {job_id for job_id, state in states if state == "RUNNING"} == running_ids(world)
+
+
+def running_ids(world: World) -> set[int]:
+    return {seen.job_id for seen in world.port.jobs(deadline=DEADLINE) if seen.state == "RUNNING"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from remediator.clock import ManualClock
 from remediator.errors import Retry
@@ -60,3 +61,27 @@ def test_a_slurm_that_does_not_answer_is_asked_again() -> None:
     slurm.is_up = True
     ends.look()
     assert door.taken == ["job-watch", "job-ended"]
+
+
+def test_many_ends_are_read_with_one_list() -> None:
+    slurm, door, ends = world()
+    job = SlurmJob(job_id=0, state="FAILED", user="alice", name="train", batch=True, requeue=True)
+    for _ in range(60):
+        slurm._jobs[slurm.submit(job)].seen = job
+    for number, held in slurm._jobs.items():
+        held.seen = replace(held.seen, job_id=number, state="FAILED")
+    asked: list[str] = []
+    slurm.before = lambda op, _target: asked.append(op)
+    ends.look()
+    assert asked == ["job_states", "jobs"]
+    assert door.taken.count("job-ended") == 61
+
+
+def test_a_quiet_cluster_is_asked_for_states_alone() -> None:
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    slurm.submit(SlurmJob(job_id=0, state="PENDING", user="alice", batch=True))
+    asked: list[str] = []
+    slurm.before = lambda op, _target: asked.append(op)
+    JobEnds(slurm, door.submit, clock, 30.0).look()
+    assert asked == ["job_states"]

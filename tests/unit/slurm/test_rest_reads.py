@@ -241,3 +241,21 @@ def test_slurmctld_silent_behind_slurmrestd_is_retry() -> None:
         pytest.raises(Retry, match="slurmctld"),
     ):
         rest(it.url).ping(deadline=DEADLINE)
+
+
+def test_states_in_brief_are_read_by_each_records_own_id() -> None:
+    brief = [
+        {"job_id": "12", "state": ["FAILED"]},
+        {"job_id": "5_1", "state": ["RUNNING", "COMPLETING"]},
+        {"job_id": "7+1", "state": ["NODE_FAIL"]},
+    ]
+    with wire(slurmrestd({"jobs/state": reply_json(whole({"jobs": brief}))})) as it:
+        found = rest(it.url).job_states(deadline=DEADLINE)
+    assert found == ((12, "FAILED"), (5, "RUNNING"), (7, "NODE_FAIL"))
+
+
+@pytest.mark.parametrize("job_id", ["", "all", None, 12, "_1"])
+def test_a_state_of_no_job_makes_them_all_unknown(job_id: object) -> None:
+    answer = reply_json(whole({"jobs": [{"job_id": job_id, "state": ["FAILED"]}]}))
+    with wire(slurmrestd({"jobs/state": answer})) as it, pytest.raises(Retry):
+        rest(it.url).job_states(deadline=DEADLINE)

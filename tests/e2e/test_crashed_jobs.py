@@ -1,0 +1,97 @@
+"""Jobs that crash by themselves: restarted without touching a node, and counted against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from deploy.lab.api import Lab
+from remediator.kube.fence import FENCED
+from tests.e2e.helpers import Json, Servers, Site, Training, in_order
+from tests.servers.slurm import wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+SETTINGS = {"REMEDIATOR_POOLS__TRAINING__RESTART_FAILED_JOBS": "true", "REMEDIATOR_SLURM__JOB_ENDS_S": "2"}
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    with in_order(lab) as found:
+        given = [f"{name}={value}" for name, value in SETTINGS.items()]
+        found.controller.change("set", "env", "deployment/remediator", *given)
+        yield found
+        found.controller.change("set", "env", "deployment/remediator", *(f"{name}-" for name in SETTINGS))
+
+
+def submit(site: Site, script: str, *options: str) -> Training:
+    """A batch job of one node with this script."""
+    job = site.lab.slurm("sbatch", "--parsable", "-N1", *options, f"--wrap={script}")
+    return Training(site.lab, job.strip())
+
+
+def has_failed(job: Training) -> bool:
+    return "FAILED" in job.record()["job_state"]
+
+
+def all_closed(site: Site, node: str, count: int) -> list[Json]:
+    """Wait until this many incidents of a node are closed; oldest first."""
+
+    def closed() -> bool:
+        found[:] = site.controller.incidents(node)
+        return len(found) == count and all(one["state"] == "closed" for one in found)
+
+    found: list[Json] = []
+    wait_for(f"{count} closed incidents of {node}", closed, 120, every=1.0)
+    return found[::-1]
+
+
+def test_a_job_that_exits_1_is_restarted_once_and_no_node_is_touched(site: Site) -> None:
+    servers = Servers(site.lab)
+    job = submit(site, 'sleep 3; [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exit 1; sleep 600')
+    wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
+    node = site.node_of(job.workers()[0])
+    site.moves(job)
+    (incident,) = all_closed(site, node, 1)
+    assert incident["plan"] == "restart-job"
+    assert incident["cause"] == f"job {job.address} exited with code 1"
+    assert servers.requeues(job.address) == 1
+    assert servers.requeue_writes() == 1
+    assert servers.fences() == 0
+    assert site.controller.audit()["ok"]
+
+
+def test_a_job_that_crashes_on_a_failing_node_is_restarted_elsewhere(site: Site) -> None:
+    """The job is quicker than we are: it ends by itself in the moment its GPU is lost."""
+    servers = Servers(site.lab)
+    wait = "while [ ! -e /tmp/gpu-lost ]; do sleep 0.02; done"
+    job = submit(site, f'[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || {{ {wait}; exit 1; }}; sleep 600')
+    wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
+    (sick,) = job.workers()
+    node = site.node_of(sick)
+    site.lab.slurm("srun", "--overlap", f"--jobid={job.address}", "touch", "/tmp/gpu-lost")
+    site.lab.inject.xid(node, 79)
+    site.moves(job)
+    assert site.node_of(job.workers()[0]) != node
+    assert servers.requeues(job.address) == 1
+
+
+def test_two_different_jobs_that_crash_on_a_node_have_it_tested_and_given_back(site: Site) -> None:
+    servers = Servers(site.lab)
+    sick = "worker-0"
+    node = site.node_of(sick)
+    for name in ("one", "two"):
+        job = submit(site, "sleep 3; exit 1", "--no-requeue", f"--nodelist={sick}", f"--job-name={name}")
+        wait_for(f"the end of {name}", partial(has_failed, job), 60, every=0.2)
+    suspicion, returned = all_closed(site, node, 2)
+    assert (suspicion["plan"], returned["plan"]) == ("validate-only", "give-back")
+    assert "different jobs crashed on it" in suspicion["cause"]
+    assert servers.drains(sick) == 1
+    assert servers.fences(node) == 2
+    assert servers.requeue_writes() == 0
+    shown = next(n for n in site.lab.api.get("/api/v1/nodes")["items"] if n["metadata"]["name"] == node)
+    assert FENCED not in str(shown["spec"])
+    assert not shown["spec"].get("unschedulable")
+    job = submit(site, "sleep 600", f"--nodelist={sick}")
+    wait_for("a job on it", lambda: job.is_running(0), 60, every=0.2)
