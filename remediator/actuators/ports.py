@@ -10,9 +10,9 @@ from remediator.kube.eviction import Removal
 from remediator.kube.nodes import NodeView
 from remediator.kube.patch import IdentityChanged, Written
 from remediator.kube.pods import PodView
-from remediator.kube.spare import Unfit, Verdict
+from remediator.kube.spare import Unfit
 
-__all__ = ["Cluster", "IdentityChanged", "Offers", "Removal", "SparePool", "Unfit", "Verdict", "Written"]
+__all__ = ["Cluster", "IdentityChanged", "Offers", "Removal", "SparePool", "Unfit", "Written"]
 
 
 class Cluster(Protocol):
@@ -73,9 +73,6 @@ class SparePool(Protocol):
 
     def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
         """Whether this incident keeps workers off the node for good."""
-
-    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
-        """Whether the spare is fit to be a worker: Ready and all its GPUs healthy."""
 
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Show on the spare whose it is. Unfit (take another one) when it is another incident's, is gone

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import IdentityChanged, Offers, SparePool, Unfit, Verdict, Written
+from remediator.actuators.ports import IdentityChanged, Offers, SparePool, Unfit, Written
 from remediator.clock import Clock
 from remediator.errors import Retry
 from remediator.guard import Guard
@@ -56,10 +56,6 @@ class LabelledSpares:
     def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
         """Whether our taint of this incident is on the node."""
         return spare.is_detached(self._nodes.same(node, uid, deadline=deadline), incident)
-
-    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
-        """What the node itself shows of its fitness; see the port."""
-        return spare.acceptance(self._nodes.same(node, uid, deadline=deadline))
 
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Annotate the spare; see the port."""
@@ -149,14 +145,6 @@ class Spares:
         with suppress(IdentityChanged):
             return self._pool.is_admitted(spare.node, spare.uid, spare.incident, deadline=deadline)
         return False
-
-    def acceptance(self, spare: Spare) -> Verdict:
-        """Whether the spare is fit to be a worker; one that is gone is not."""
-        deadline = self._guard.call(f"test spare {spare.node}")
-        try:
-            return self._pool.acceptance(spare.node, spare.uid, deadline=deadline)
-        except IdentityChanged as error:
-            return Verdict(False, str(error))
 
     def claim(self, spare: Spare) -> None:
         """Show on the spare whose it is; Unfit: take another one, this one bears no claim of ours."""

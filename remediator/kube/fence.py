@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remediator.errors import Blocked, Overridden
+from remediator.kube.acceptance import PROOF
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, Taint
 from remediator.kube.patch import preconditioned, raw_taints
@@ -47,7 +48,7 @@ def fence_patch(node: NodeView, incident: str, reason: str, *, cordon: bool) -> 
     """
     _refuse_foreign(node, incident)
     done = did(node, incident)
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str | None] = {}
     spec: Json = {}
     if cordon and not node.unschedulable:
         spec["unschedulable"] = True
@@ -57,6 +58,7 @@ def fence_patch(node: NodeView, incident: str, reason: str, *, cordon: bool) -> 
         done |= {REASON}
     if not is_fenced(node, incident):
         spec["taints"] = [*raw_taints(node.taints), {"key": FENCED, "value": incident, "effect": EFFECT}]
+        annotations |= dict.fromkeys(node.annotations.keys() & {PROOF})  # a sick machine is proven no more
     if not spec and not annotations:
         return None
     annotations |= {INCIDENT: incident, DID: ",".join(sorted(done))}

@@ -31,9 +31,14 @@ def node(node_name: str) -> str:
     return f"{NODES}/{name(node_name, 'node')}"
 
 
+def pods(namespace: str) -> str:
+    """Path of a namespace's pods."""
+    return f"/api/v1/namespaces/{name(namespace, 'namespace')}/pods"
+
+
 def pod(namespace: str, pod_name: str) -> str:
     """Path of one pod."""
-    return f"/api/v1/namespaces/{name(namespace, 'namespace')}/pods/{name(pod_name, 'pod')}"
+    return f"{pods(namespace)}/{name(pod_name, 'pod')}"
 
 
 def eviction(namespace: str, pod_name: str) -> str:

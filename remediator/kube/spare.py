@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from remediator.errors import Blocked, GiveUp, Overridden
+from remediator.kube.acceptance import PROOF
 from remediator.kube.errors import Json, clean
 from remediator.kube.fence import EFFECT, is_fenced, overridden
 from remediator.kube.nodes import NodeView
@@ -41,7 +42,7 @@ def unfit(node: NodeView, keys: SpareKeys) -> str:
         return f"{node.name} does not carry both the label and the taint {keys.spare}"
     if RETIRED in node.annotations or _has(node, RETIRED):
         said = clean(node.annotations.get(RETIRED, ""))
-        return f"{node.name} is retired ({said}); remove its annotation {RETIRED} once it is good again"
+        return f"{node.name} is retired ({said}); remove annotation and taint {RETIRED} once it is good again"
     if node.ready is not True:
         return f"{node.name} is not Ready"
     if node.unschedulable:
@@ -73,7 +74,7 @@ def release_patch(node: NodeView, incident: str) -> Json | None:
 
 
 def retire_patch(node: NodeView, keys: SpareKeys, incident: str, reason: str) -> Json | None:
-    """Put this incident's spare aside: it keeps its taint, nobody takes it, and it says why."""
+    """Put this incident's spare aside: it keeps its taint and gets one that says so; nobody takes it."""
     if node.annotations.get(CLAIM) is None and RETIRED in node.annotations:
         return None
     if not is_claimed(node, incident):
@@ -81,31 +82,17 @@ def retire_patch(node: NodeView, keys: SpareKeys, incident: str, reason: str) ->
     if not _has(node, keys.spare):
         raise Blocked(f"{node.name} is no spare any more: it is not retired")
     said = node.annotations.get(RETIRED, f"{incident}: {clean(reason)}")
-    return preconditioned(node, annotations={CLAIM: None, RETIRED: said})
+    taints = raw_taints(node.taints)
+    if not _has(node, RETIRED):
+        taints.append({"key": RETIRED, "value": incident, "effect": EFFECT})
+    marks = {CLAIM: None, PROOF: None, RETIRED: said}
+    return preconditioned(node, annotations=marks, spec={"taints": taints})
 
 
 def is_admitted(node: NodeView, keys: SpareKeys, incident: str) -> bool:
     """Whether this incident let workers onto the node, and it still stands."""
     ours = node.annotations.get(ADMITTED) == incident
     return ours and _has(node, keys.worker) and not _has(node, keys.spare) and keys.spare not in node.labels
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """An acceptance test's answer: None while it is not known yet."""
-
-    passed: bool | None
-    sentence: str
-
-
-def acceptance(node: NodeView) -> Verdict:
-    """What the node itself shows of its fitness: Ready, and every GPU it has offered as healthy."""
-    if node.ready is not True:
-        return Verdict(None, f"{node.name} is not Ready")
-    if node.gpus is None or node.gpu_capacity is None:
-        return Verdict(None, f"{node.name} shows no GPUs yet")
-    offered = f"{node.gpus} of {node.gpu_capacity} GPUs of {node.name} are healthy"
-    return Verdict(node.gpus == node.gpu_capacity > 0, offered)
 
 
 def admit_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
@@ -126,7 +113,7 @@ def admit_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
         taints.append({"key": keys.worker, "value": keys.value, "effect": EFFECT})
     return preconditioned(
         node,
-        annotations={CLAIM: None, ADMITTED: incident},
+        annotations={CLAIM: None, PROOF: None, ADMITTED: incident},
         labels={keys.spare: None},
         spec={"taints": taints},
     )

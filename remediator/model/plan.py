@@ -40,11 +40,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing is wrong: look again after `after` seconds."""
+    """Nothing is wrong: look again after `after` seconds. `patient`: somebody decided that this may take
+    long, so the step's bound starts anew.
+    """
 
     sentence: str
     after: float = 1.0
     facts: dict[str, Any] = field(default_factory=dict)
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
+from remediator.actuators.acceptance import Acceptance, PodBench
 from remediator.actuators.cluster import KubeCluster
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
@@ -18,6 +19,7 @@ from remediator.actuators.spares import LabelledSpares, Spares
 from remediator.clock import SystemClock
 from remediator.errors import Fenced
 from remediator.guard import Guard
+from remediator.kube.acceptance import TestPod
 from remediator.kube.credentials import loader
 from remediator.kube.lease import LeaseMirror
 from remediator.kube.reviews import review
@@ -157,11 +159,22 @@ class Controller:
         scheduler = Scheduler(self.slurm, self.guard)
         nodes = Nodes(KubeCluster(self.session, self.clock), self.guard)
         pool = LabelledSpares(self.session, self.clock, SpareKeys())
-        ports = Ports(scheduler, nodes, Spares(pool, self.guard))
+        bench = PodBench(self.session, self.clock, self._test_pod())
+        ports = Ports(scheduler, nodes, Spares(pool, self.guard), Acceptance(bench, self.guard))
         conduct = self._conduct()
 
         def context_of(call: Call, now: float) -> Context:
-            return Context(call.incident, call.row, now, ports, conduct, call.run, call.runs, call.spare)
+            return Context(
+                incident=call.incident,
+                row=call.row,
+                now=now,
+                ports=ports,
+                conduct=conduct,
+                run=call.run,
+                runs=call.runs,
+                spare=call.spare,
+                taken_spares=call.taken_spares,
+            )
 
         state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent
         return Workers(
@@ -172,12 +185,20 @@ class Controller:
             probe=from_environment(state_dir),
         )
 
+    def _test_pod(self) -> TestPod | None:
+        wanted = self.settings.acceptance
+        if wanted.image is None:
+            return None
+        paths = tuple(map(str, wanted.host_paths))
+        return TestPod(wanted.image, wanted.command, wanted.namespace, wanted.deadline_s, paths)
+
     def _conduct(self) -> Conduct:
         pools = {name: pool.node_selector for name, pool in self.settings.pools.items()}
         return Conduct(
             self.settings.no_replace_label,
             no_spare=self.settings.spares.when_none,
             maintenance_soon_s=self.settings.maintenance_soon_s,
+            no_spare_of={n: p.when_no_spare for n, p in self.settings.pools.items() if p.when_no_spare},
             pools=pools,
         )
 

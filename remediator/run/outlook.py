@@ -126,7 +126,7 @@ class Foresight:
             decision = self._decide(connection, ledger, machine, xid)
             budgets = self._budgets(connection, ledger, machine, decision)
             holds = _holds(connection, machine)
-            taken = spares.taken(connection)
+            taken = set(spares.taken(connection))
         replaces = decision.plan == "replace"
         jobs = self._jobs(machine, decision)
         spare, refused = self._spare(machine, view, taken) if replaces else (None, ())

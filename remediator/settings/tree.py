@@ -22,6 +22,8 @@ from remediator.settings.checks import (
     SqliteUrl,
 )
 
+NoSpare = Literal["go-on", "wait", "page"]
+
 
 class Section(Ours):
     """A part of the tree; texts under its fields become their descriptions."""
@@ -170,6 +172,9 @@ class Pool(Section):
     stage: StageByTier = Stages()
     """observe, drain-only, move-jobs or full (replaces): one word, or by tier {T0: full, T1: drain-only}."""
 
+    when_no_spare: NoSpare | None = None
+    """This pool's own answer to `spares.when_none`; null takes that."""
+
     restart_failed_jobs: bool = False
     """Requeue a batch job that exits with an error or by a signal. Off by default: an exit code is the job's
     own word, and jobs that wait for its failure start within a second. A job that crashes on a node whose
@@ -268,8 +273,27 @@ class Leadership(Section):
 class Spares(Section):
     """What stands ready to replace a node: nodes with label and taint remediator.dev/spare."""
 
-    when_none: Literal["go-on", "wait", "page"] = "wait"
+    when_none: NoSpare = "wait"
     """Without a spare: go-on (move the jobs, replace nothing), wait for one, or page somebody."""
+
+
+class Acceptance(Section):
+    """The test a node has to pass before it takes jobs: a spare that comes in, a node that is given back."""
+
+    image: str | None = Field(default=None, min_length=1)
+    """Image of the test's pod; null runs none: Ready and all GPUs healthy is then enough."""
+
+    command: tuple[str, ...] = ()
+    """Command of the test; exit status 0 is a pass. Empty runs the image's own."""
+
+    namespace: Dns = "remediator"
+    """Namespace the pod is made in: the controller's own."""
+
+    deadline_s: int = Field(default=300, ge=10, le=3600)
+    """Seconds the test may take; one that has not ended by then has failed."""
+
+    host_paths: tuple[AbsolutePath, ...] = ()
+    """Folders of the node shown to the test, read-only, under the same path."""
 
 
 class Notify(Section):
@@ -330,6 +354,9 @@ class Settings(Section):
 
     spares: Spares = Spares()
     """What stands ready to replace a node."""
+
+    acceptance: Acceptance = Acceptance()
+    """The test a node has to pass before it takes jobs."""
 
     no_replace_label: LabelKey = "remediator.dev/no-replace"
     """Label on a pod or node that forbids cordon, eviction, detach and replacement."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -26,7 +27,12 @@ class Conduct:
     protected: tuple[Protected, ...] = PROTECTED
     no_spare: NoSpare = "wait"
     maintenance_soon_s: float = 3600.0
+    no_spare_of: Mapping[str, NoSpare] = field(default_factory=dict)
     pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def when_no_spare(self, pool: str) -> NoSpare:
+        """The pool's own policy, else everybody's."""
+        return self.no_spare_of.get(pool, self.no_spare)
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Ports:
     slurm: Scheduler
     nodes: Nodes
     spares: Spares
+    acceptance: Acceptance
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Context:
     run: JobRun | None = None
     runs: tuple[JobRun, ...] = ()
     spare: Spare | None = None
+    taken_spares: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def slurm(self) -> Scheduler:
@@ -65,6 +73,11 @@ class Context:
     def spares(self) -> Spares:
         """The spare pool, behind the guard."""
         return self.ports.spares
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """Acceptance tests, behind the guard."""
+        return self.ports.acceptance
 
     @property
     def known_runs(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -43,6 +43,7 @@ class Call:
     run: JobRun | None
     runs: tuple[JobRun, ...]
     spare: Spare | None
+    taken_spares: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -250,7 +251,8 @@ class Engine:
             may_act = True
             act, budget = step.intention(incident, run), self._ledger.budget_of(row)
             row = self._journal.intent(connection, incident, row, act, now, budget)
-        return Call(incident, row, may_act, run, runs, spare)
+        taken = spares.unavailable(connection, incident.id) if row.name == "claim-spare" else {}
+        return Call(incident, row, may_act, run, runs, spare, taken)
 
     def _move_incident(self, connection: sa.Connection, present: Incident, row: StepRow, now: float) -> None:
         if row.track == "back":

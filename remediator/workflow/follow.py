@@ -34,6 +34,7 @@ class FollowUps:
             "offers": self._offers,
             "refuse": self._refuse,
             "again": self._again,
+            "retired": self._retired,
             "admitted": self._admitted,
             "ends": self._ends,
             "requeued": self._requeued,
@@ -91,9 +92,12 @@ class FollowUps:
         why = f"the spare with UID {uid} is not taken for this incident again"
         self._journal.record(connection, "spare-refused", incident, now, why=why)
 
-    def _again(self, connection: sa.Connection, incident: Incident, step: str, now: float) -> None:
+    def _retired(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        outbox.put(connection, incident.id, [notices.spare_retired(incident, why)], now)
+
+    def _again(self, connection: sa.Connection, incident: Incident, names: list[str], now: float) -> None:
         for row in steps.of_incident(connection, incident.id):
-            if row.name == step and row.state == "done":
+            if row.name in names and row.state == "done":
                 steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
 
     def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:

@@ -120,8 +120,8 @@ def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
     match outcome:
         case Done(facts=facts):
             return replace(base, state="done", ended_at=now, facts={**row.facts, **facts})
-        case Wait(after=after):
-            return replace(base, state="waiting", due_at=now + after)
+        case Wait(after=after, patient=patient):
+            return replace(base, state="waiting", due_at=now + after, started_at=None if patient else started)
         case Again(after=after):
             return replace(base, state="pending", due_at=now + backoff(after, row.attempt))
         case Unknown(after=after):

@@ -91,6 +91,11 @@ def left_alone(incident: Incident, run: JobRun) -> Message:
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
 
 
+def spare_retired(incident: Incident, why: str) -> Message:
+    """A spare failed its acceptance test; nobody takes it until a person has looked."""
+    return Message(audience="operators", urgency="page", text=f"incident {incident.id}: {why}")
+
+
 def overdue(incident: Incident, row: StepRow) -> Message:
     """A step passed its bound; nothing is skipped because of it."""
     text = (

@@ -33,6 +33,7 @@ PLANS: dict[str, tuple[Planned, ...]] = {
         *_MOVE,
         Planned("free-place", "job"),
         Planned("claim-spare", "node"),
+        Planned("validate-spare", "node"),
         Planned("await-empty", "node"),
         Planned("force-down", "node"),
         Planned("evict-pods", "node"),

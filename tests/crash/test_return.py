@@ -109,7 +109,7 @@ def test_a_crash_at_any_moment_of_a_return_repeats_nothing(moved: River, moment:
     assert crashes(moved, [moment]) == []
     assert_in_service(moved)
     assert moved.slurm.count("resume", WORKER) == 1
-    assert [write.op for write in moved.kube.ours(SICK)].count("patch") == 2  # fenced, unfenced
+    assert [write.op for write in moved.kube.ours(SICK)].count("patch") == 3  # fenced, proven, unfenced
 
 
 @pytest.mark.parametrize("moment", OF_REPLACED)
@@ -117,7 +117,7 @@ def test_a_crash_at_any_moment_of_a_return_to_the_pool_repeats_nothing(replaced:
     before = [write.op for write in replaced.kube.ours(SICK)].count("patch")
     assert crashes(replaced, [moment]) == []
     assert_in_service(replaced)
-    assert [write.op for write in replaced.kube.ours(SICK)].count("patch") == before + 2
+    assert [write.op for write in replaced.kube.ours(SICK)].count("patch") == before + 3
 
 
 @pytest.mark.parametrize(("first", "second"), Random(7).sample(list(product(MOMENTS, MOMENTS)), 8))

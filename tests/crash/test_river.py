@@ -23,6 +23,7 @@ MUTATING = (
     "start-jobs",
     "free-place",
     "claim-spare",
+    "validate-spare",
     "evict-pods",
     "detach-node",
     "admit-spare",

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from remediator.actuators.acceptance import PodBench
 from remediator.actuators.cluster import KubeCluster
-from remediator.actuators.ports import Offers, Removal, Verdict, Written
+from remediator.actuators.ports import Offers, Removal, Written
 from remediator.actuators.spares import LabelledSpares
 from remediator.clock import Clock, ManualClock
 from remediator.kube import paths
+from remediator.kube.acceptance import TestPod
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import PodView, parse_pod
@@ -37,6 +39,7 @@ class FakeCluster:
         self.api = FakeApi(before=self._before, after=self._after, clock=clock)
         self._driver = KubeCluster(self.api, clock)
         self.spares = FakeSpares(LabelledSpares(self.api, clock, SpareKeys()), self.hooked)
+        self.bench = PodBench(self.api, clock, TestPod("localhost/test:1", namespace="slurm"))
         self._uids = itertools.count(1)
 
     @property
@@ -262,10 +265,6 @@ class FakeSpares:
     def is_detached(self, node: str, uid: str, incident: str, *, deadline: float) -> bool:
         """See the port."""
         return self._driver.is_detached(node, uid, incident, deadline=deadline)
-
-    def acceptance(self, node: str, uid: str, *, deadline: float) -> Verdict:
-        """See the port."""
-        return self._driver.acceptance(node, uid, deadline=deadline)
 
     def claim(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """See the port."""

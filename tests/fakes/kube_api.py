@@ -46,6 +46,7 @@ class FakeApi:
     clock: Clock = field(default_factory=ManualClock)
     budgets: dict[str, list[str]] = field(default_factory=dict)
     dead_kubelets: set[str] = field(default_factory=set)
+    trials: dict[str, Json] = field(default_factory=dict)
     versions: itertools.count[int] = field(default_factory=lambda: itertools.count(100))
 
     def get(self, path: str, *, deadline: float) -> Json | None:
@@ -75,11 +76,13 @@ class FakeApi:
         return self._request(call, lambda: self._patched(call, body))
 
     def post(self, path: str, body: Json, *, deadline: float, harmless: bool = False) -> Json | None:
-        """Evict a pod; nothing else is created through the drivers."""
+        """Evict a pod, or make one; nothing else is created through the drivers."""
         call = Call("create", path, writes=not harmless)
         pod = path.removesuffix("/eviction")
-        assert pod != path, path
-        return self._request(call, lambda: self._evicted(call, pod, body))
+        if pod != path:
+            return self._request(call, lambda: self._evicted(call, pod, body))
+        assert path.endswith("/pods"), path
+        return self._request(call, lambda: self._made(call, body))
 
     def delete(self, path: str, uid: str, *, deadline: float, grace: int | None = None) -> Json | None:
         """Delete a pod, with its own grace unless told."""
@@ -89,6 +92,17 @@ class FakeApi:
             return self._deleted(call, path, {"uid": uid}, grace, "delete" if grace != 0 else "force-delete")
 
         return self._request(call, act)
+
+    def _made(self, call: Call, body: Json) -> Json:
+        """The pod, with the status its node's entry in `trials` gives it: it has succeeded unless told."""
+        meta, path = body["metadata"], f"{call.path}/{body['metadata']['name']}"
+        if path in self.objects:
+            raise Conflict(f"{call}: it exists")
+        born = {"uid": f"uid-{next(self.versions)}", "creationTimestamp": rfc3339(self.clock.now())}
+        status = self.trials.get(body["spec"]["nodeName"], {"phase": "Succeeded"})
+        self.put(path, {**body, "metadata": {**meta, **born}, "status": status})
+        self.writes.append(Write("create", f"{meta['namespace']}/{meta['name']}", "remediator"))
+        return copy.deepcopy(self.objects[path])
 
     def kubelet_ends(self, path: str) -> None:
         """The kubelet reports that the pod's processes ended; finalizers still hold the object."""

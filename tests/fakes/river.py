@@ -5,11 +5,12 @@ A crash throws away everything but the store and the servers, as a SIGKILL does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -19,6 +20,7 @@ from remediator.guard import open_guard
 from remediator.kube.nodes import NodeView
 from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
+from remediator.model.plan import StepRow
 from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
@@ -29,7 +31,7 @@ from remediator.run.job_ends import JobEnds
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool, Stage
 from remediator.settings import Crashes as Limits
-from remediator.store import incidents, leadership, signals
+from remediator.store import incidents, leadership, signals, steps
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
 from remediator.workflow.context import Conduct, Context, NoSpare, Ports
@@ -68,6 +70,7 @@ class River:
         budgets: Budgets | None = None,
         spares: int = 1,
         no_spare: NoSpare = "go-on",
+        no_spare_of: Mapping[str, NoSpare] | None = None,
         stage: Stage | None = None,
         dry_run: bool = False,
     ) -> None:
@@ -87,7 +90,7 @@ class River:
             self.kube.add_spare(name, {"pool": "training"})
         self.homeless: set[str] = set()
         pools = {"training": {"pool": "training"}}
-        self.conduct = Conduct(no_spare=no_spare, pools=pools)
+        self.conduct = Conduct(no_spare=no_spare, no_spare_of=no_spare_of or {}, pools=pools)
         self.store = open_store(f"sqlite:///{folder}/river.db")
         self.budgets = budgets or Budgets(enabled=False)
         self.probe: Callable[[str], None] = no_probe
@@ -114,7 +117,10 @@ class River:
         self.view = SlurmView()
         guard = open_guard(self.clock, inventory, dry_run=self.dry_run)
         self.ports = Ports(
-            Scheduler(self.slurm, guard), Nodes(self.kube, guard), Spares(self.kube.spares, guard)
+            Scheduler(self.slurm, guard),
+            Nodes(self.kube, guard),
+            Spares(self.kube.spares, guard),
+            Acceptance(self.kube.bench, guard),
         )
 
     def inventory(self) -> CachedInventory:
@@ -195,6 +201,22 @@ class River:
         busy = any(self._on(worker) == name for worker in (f"w-{other}" for other in NODES))
         return _taints(node) == {SpareKeys().worker} and not node.unschedulable and not busy
 
+    def add_spare(self, name: str) -> None:
+        """A spare of the pool comes in."""
+        self.names.append(name)
+        self.kube.add_spare(name, {"pool": "training"})
+
+    def make_spare(self, name: str) -> None:
+        """A person makes a spare of a node that is there."""
+        keys = SpareKeys()
+        self.kube.outside(name, "label", {"metadata": {"labels": {keys.spare: keys.value}}}, "admin")
+        self.kube.set_taints(name, [{"key": keys.spare, "value": keys.value, "effect": "NoSchedule"}])
+
+    def steps(self, incident: str) -> list[StepRow]:
+        """An incident's steps in plan order."""
+        with self.store.read() as connection:
+            return steps.of_incident(connection, incident)
+
     def admitted(self) -> list[str]:
         """Spares that workers may run on by now."""
         spares = self.names[len(NODES) :]
@@ -227,6 +249,7 @@ class River:
             call.run,
             call.runs,
             call.spare,
+            call.taken_spares,
         )
         outcome = attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
         return Answer(call, outcome)

@@ -32,6 +32,7 @@ from remediator.workflow.steps.undo_fence import UndoFence
 from remediator.workflow.steps.undo_place import UndoPlace
 from remediator.workflow.steps.unfence_node import UnfenceNode
 from remediator.workflow.steps.validate_node import ValidateNode
+from remediator.workflow.steps.validate_spare import ValidateSpare
 
 STEPS: dict[str, Step] = {
     step.name: step
@@ -47,6 +48,7 @@ STEPS: dict[str, Step] = {
         ProveResume(),
         FreePlace(),
         ClaimSpare(),
+        ValidateSpare(),
         AwaitEmpty(),
         AwaitIdle(),
         ValidateNode(),

@@ -1,4 +1,4 @@
-"""admit-spare: the acceptance test behind the spare taint, then one PATCH lets workers, and only them, on."""
+"""admit-spare: one PATCH swaps the spare taint for the worker taint: workers, and only they, may come."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
+from remediator.workflow.steps.claim_spare import take_another
 
 
 class AdmitSpare(Writing):
@@ -17,33 +18,27 @@ class AdmitSpare(Writing):
     bound_s = 300.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when the spare is a worker node; without a spare there is nothing to admit."""
+        """Done when the spare is a worker node; one whose proof does not hold any more is tested again."""
         spare = context.spare
         if spare is None:
             return Done("no spare was claimed")
         if context.spares.is_admitted(spare):
             return Done(f"{spare.node} is in the pool", {"admitted": spare.node})
-        verdict = context.spares.acceptance(spare)
-        if verdict.passed is None:
-            return Wait(f"acceptance test on {spare.node}: {verdict.sentence}", after=1.0)
+        trial = context.acceptance.look(spare.node, spare.uid, context.incident.id)
+        if trial.state != "proven":
+            why = f"{spare.node} is to be tested again: {trial.sentence}"
+            return Wait(why, after=0.0, facts={"again": ["validate-spare"]})
         return None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """For which incident."""
-        return f"let workers onto the spare of incident {incident.id}, or retire it when its test failed"
+        return f"let workers onto the spare of incident {incident.id}"
 
     def act(self, context: Context) -> Outcome | None:
-        """Swap the taints, or put a failed spare aside and take the next one."""
+        """Swap the taints; a spare that cannot be taken any more makes room for the next one."""
         spare = context.the_spare
-        verdict = context.spares.acceptance(spare)
-        if verdict.passed is False:
-            context.spares.retire(spare, verdict.sentence)
-            why = f"{spare.node} failed its acceptance test ({verdict.sentence}) and is retired"
-            return Wait(why, after=0.0, facts={"refuse": spare.uid, "again": "claim-spare"})
         try:
             context.spares.admit(spare)
         except Unfit as error:
-            return Wait(
-                f"{spare.node}: {error}", after=0.0, facts={"refuse": spare.uid, "again": "claim-spare"}
-            )
+            return take_another(spare, f"{spare.node} cannot be taken any more: {error}")
         return None

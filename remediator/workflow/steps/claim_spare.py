@@ -6,6 +6,7 @@ from remediator.actuators.ports import Unfit
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.model.spare import Spare
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing, would
 from remediator.workflow.veto import demand_no_veto
@@ -29,10 +30,12 @@ class ClaimSpare(Writing):
         offers = context.spares.offers(
             context.conduct.pools.get(context.incident.pool, {}), node.labels if node else {}
         )
-        if not offers.usable:
-            return self._none(context, "; ".join(offers.refused) or "the pool has no spare")
-        facts = {"offers": [[spare.name, spare.uid] for spare in offers.usable]}
-        return Wait(f"{len(offers.usable)} spares offered", after=0.0, facts=facts)
+        free = [spare for spare in offers.usable if spare.uid not in context.taken_spares]
+        if not free:
+            taken = [f"{s.name} {context.taken_spares[s.uid]}" for s in offers.usable]
+            return self._none(context, "; ".join([*taken, *offers.refused]) or "the pool has no spare")
+        facts = {"offers": [[spare.name, spare.uid] for spare in free]}
+        return Wait(f"{len(free)} spares offered", after=0.0, facts=facts)
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """For which incident; the record of the claim names the spare."""
@@ -44,7 +47,8 @@ class ClaimSpare(Writing):
         try:
             context.spares.claim(spare)
         except Unfit as error:
-            return Wait(f"{spare.node} cannot be taken: {error}", after=0.0, facts={"refuse": spare.uid})
+            why = f"{spare.node} cannot be taken: {error}"
+            return Wait(why, after=0.0, facts={"refuse": spare.uid})
         return None
 
     def foresee(self, context: Context) -> Outcome:
@@ -58,13 +62,27 @@ class ClaimSpare(Writing):
         spare = context.the_spare
         if context.spares.is_claimed(spare):
             return Done(f"spare {spare.node} is claimed", {"spare": spare.node})
+        if is_gone(context, spare):
+            return Wait(f"{spare.node} is gone", after=0.0, facts={"refuse": spare.uid})
         return None
 
     def _none(self, context: Context, why: str) -> Outcome:
-        match context.conduct.no_spare:
+        match context.conduct.when_no_spare(context.incident.pool):
             case "go-on":
                 return Done(f"no spare ({why}): the jobs move, the node is not replaced", {"spare": None})
             case "wait":
-                return Wait(f"waits for a spare: {why}", after=10.0)
+                return Wait(f"waits for a spare: {why}", after=10.0, patient=True)
             case _:
                 return Hold(f"no spare: {why}", after=10.0)
+
+
+def is_gone(context: Context, spare: Spare) -> bool:
+    """The machine left the cluster: nothing of ours is left to undo."""
+    node = context.nodes.node(spare.node)
+    return node is None or node.uid != spare.uid
+
+
+def take_another(spare: Spare, why: str, *, retired: str = "") -> Wait:
+    """The answer of a step whose spare will not do: it is not taken again, and the claim is redone."""
+    facts = {"refuse": spare.uid, "again": ["claim-spare", "validate-spare"]}
+    return Wait(why, after=0.0, facts=facts | ({"retired": retired} if retired else {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remediator.kube.pods import slurm_node
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
@@ -20,18 +21,18 @@ class RejoinSlurm(Writing):
         """Done when every worker is up on the spare; None when a DOWN or DRAIN of ours is in the way."""
         if context.spare is None:
             return Done("no spare: nothing rejoins")
+        places = []
         for name in context.incident.slurm_nodes:
             pod = context.nodes.worker(name)
-            if pod is None or pod.node != context.spare.node:
-                where = f"on {pod.node}" if pod and pod.node else "waiting for a node"
-                return Wait(f"worker {name} is {where}", after=1.0)
+            if pod is None or pod.node in {"", context.incident.node}:
+                return self._not_placed(context, name, context.spare.node)
             node = context.slurm.node(name)
             if (node.slurmd_start_time or 0.0) < context.incident.opened_at or node.is_silent:
                 return Wait(f"slurmd of {name} has not registered yet", after=1.0)
             if node.is_down or node.is_drain:
                 return self._in_the_way(context, name)
-        names = ", ".join(context.incident.slurm_nodes)
-        return Done(f"{names} takes jobs again on {context.spare.node}")
+            places.append(f"{name} takes jobs again on {pod.node}")
+        return Done("; ".join(places) or f"no worker was on {context.incident.node}")
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which Slurm nodes."""
@@ -44,6 +45,14 @@ class RejoinSlurm(Writing):
             if (node.is_down or node.is_drain) and ours_or_systems(node, context.incident):
                 context.slurm.resume(name)
         return None
+
+    def _not_placed(self, context: Context, name: str, spare: str) -> Outcome:
+        """Workers go where there is room: two that wait at once may take each other's spare."""
+        others = [slurm_node(pod) for pod in context.nodes.pods_on(spare) if not pod.finished]
+        taken_by = [other for other in others if other and other not in context.incident.slurm_nodes]
+        if taken_by:
+            return Done(f"{spare} runs worker {taken_by[0]} in its stead: {name} waits for a node")
+        return Wait(f"worker {name} waits for a node", after=1.0)
 
     def _in_the_way(self, context: Context, name: str) -> Outcome | None:
         node = context.slurm.node(name)

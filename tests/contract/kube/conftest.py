@@ -67,6 +67,9 @@ class World(Protocol):
     def show_gpus(self, name: str, healthy: int, capacity: int) -> None:
         """The device plugin says how many GPUs there are."""
 
+    def stall(self, name: str) -> None:
+        """New pods of the node stay Pending."""
+
     def view(self, name: str) -> NodeView:
         """The node as it is."""
 
@@ -129,6 +132,9 @@ class RealWorld:
         status = {key: {"nvidia.com/gpu": str(amount)} for key, amount in amounts.items()}
         self.admin.patch(f"{paths.node(name)}/status", {"status": status}, deadline=5.0)
 
+    def stall(self, name: str) -> None:
+        """There is no kubelet here anyway."""
+
     def change(self, name: str, patch: Json) -> None:
         self.admin.patch(paths.node(name), patch, deadline=5.0)
 
@@ -184,6 +190,9 @@ class FakeWorld:
         amounts = {"capacity": capacity, "allocatable": healthy}
         status = {key: {"nvidia.com/gpu": str(amount)} for key, amount in amounts.items()}
         self.change(name, {"status": status})
+
+    def stall(self, name: str) -> None:
+        self.fake.api.trials[name] = {"phase": "Pending"}
 
     def change(self, name: str, patch: Json) -> None:
         self.fake.outside(name, "change", patch)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -22,9 +23,10 @@ from slurm_bridge.model import SlurmJob
 READS = {
     Scheduler: {"node", "job", "jobs", "reservations", "reservation", "config"},
     Nodes: {"node", "pods_on", "worker"},
-    Spares: {"offers", "is_claimed", "is_admitted", "is_detached", "acceptance"},
+    Spares: {"offers", "is_claimed", "is_admitted", "is_detached"},
+    Acceptance: {"look"},
 }
-OF_A_JOB = {"start_now", "release_hold", "set_job_reservation", "delete_reservation"}
+OF_A_JOB = {"start_now", "set_job_reservation", "delete_reservation"}
 """Writes that name a job or a reservation of ours and no node."""
 NODE, WORKER = "gpu-0", "w-0"
 
@@ -82,7 +84,7 @@ def arguments(method: Callable[..., Any]) -> dict[str, Any]:
         "name": WORKER, "slurm_node": WORKER, "nodes": [WORKER], "users": ["alice"], "minutes": 15,
         "reason": "remediator: x", "job_id": 7, "job": SlurmJob(7, "RUNNING", nodes=(WORKER,)),
         "incident": incident, "pod": pod, "spare": Spare(node=NODE, uid="u", incident="i1"),
-        "pool": {}, "like": {}, "cordon": True,
+        "pool": {}, "like": {}, "cordon": True, "node": NODE, "uid": "u", "tag": "i1", "sentence": "passed",
     }  # fmt: skip
     return {name: known[name] for name in inspect.signature(method).parameters if name != "self"}
 

@@ -74,7 +74,6 @@ CALLS: dict[str, Callable[[River, Nodes, Spares], object]] = {
     "offers": lambda river, _, spares: spares.offers(POOL, {}),
     "is_claimed": lambda river, _, spares: spares.is_claimed(river.spare),
     "is_admitted": lambda river, _, spares: spares.is_admitted(river.spare),
-    "acceptance": lambda river, _, spares: spares.acceptance(river.spare),
     "claim": lambda river, _, spares: spares.claim(river.spare),
     "release": lambda river, _, spares: spares.release(river.spare),
     "retire": lambda river, _, spares: spares.retire(river.spare, "bad"),
@@ -121,7 +120,6 @@ def test_a_spare_goes_from_offer_to_worker(river: River) -> None:
     assert [node.uid for node in river.spares.offers(POOL, {}).usable] == [river.spare.uid]
     river.spares.claim(river.spare)
     assert river.spares.is_claimed(river.spare)
-    assert river.spares.acceptance(river.spare).passed
     river.spares.admit(river.spare)
     assert river.spares.is_admitted(river.spare)
     river.nodes.fence(river.incident)
@@ -146,7 +144,6 @@ def test_a_spare_that_is_gone_is_neither_claimed_nor_a_hindrance(river: River) -
     river.kube.remove_node("gpu-4")
     assert not river.spares.is_claimed(river.spare)
     assert not river.spares.is_admitted(river.spare)
-    assert river.spares.acceptance(river.spare).passed is False
     for act in (river.spares.claim, river.spares.admit):
         with pytest.raises(Unfit, match="is gone"):
             act(river.spare)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -44,7 +45,12 @@ class Crew:
         self.moments: list[str] = []
         guard = guard or open_guard(self.clock)
         kube = FakeCluster(self.clock)
-        self.ports = Ports(Scheduler(self.slurm, guard), Nodes(kube, guard), Spares(kube.spares, guard))
+        self.ports = Ports(
+            Scheduler(self.slurm, guard),
+            Nodes(kube, guard),
+            Spares(kube.spares, guard),
+            Acceptance(kube.bench, guard),
+        )
         self.context_of: Callable[[Call, float], Context] = self.context
         self.workers = Workers(
             self._context_of,

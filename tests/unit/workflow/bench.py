@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -74,7 +75,12 @@ class Bench:
         run, runs, spare = fields.pop("run", RUN), fields.pop("runs", ()), fields.pop("spare", None)
         row = StepRow(**({"incident": "i1", "name": "x", "subject": "", "track": "main"} | fields), ordinal=1,
                       state="running")  # fmt: skip
-        ports = Ports(Scheduler(self.slurm, guard), Nodes(self.kube, guard), Spares(self.kube.spares, guard))
+        ports = Ports(
+            Scheduler(self.slurm, guard),
+            Nodes(self.kube, guard),
+            Spares(self.kube.spares, guard),
+            Acceptance(self.kube.bench, guard),
+        )
         return Context(self.incident, row, self.clock.now(), ports, Conduct(), run, runs, spare)
 
     def drain(self, *names: str, reason: str = OURS) -> None:

@@ -71,6 +71,7 @@ def test_people_are_told_after_these_seconds() -> None:
         "hold-place": 5.0,
         "free-place": 5.0,
         "claim-spare": 5.0,
+        "validate-spare": 300.0,
         "await-empty": 180.0,
         "force-down": 5.0,
         "evict-pods": 180.0,

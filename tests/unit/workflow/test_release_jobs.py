@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
@@ -63,7 +64,12 @@ def context_and_cluster(slurm: FakeSlurm) -> tuple[Context, FakeCluster]:
     row = StepRow("i1", "release-jobs", RUN.key, "job", 4, "running")
     kube = FakeCluster(clock)
     kube.fence("gpu-0", kube.add_node("gpu-0"), "i1", INCIDENT.drain_reason, cordon=True, deadline=5.0)
-    ports = Ports(Scheduler(slurm, guard), Nodes(kube, guard), Spares(kube.spares, guard))
+    ports = Ports(
+        Scheduler(slurm, guard),
+        Nodes(kube, guard),
+        Spares(kube.spares, guard),
+        Acceptance(kube.bench, guard),
+    )
     return Context(INCIDENT, row, clock.now(), ports, Conduct(), RUN), kube
 
 
