@@ -58,10 +58,6 @@ class KubeCluster:
         """Evict the pod as it was judged; see the port."""
         return self._evictor.evict(pod, deadline=deadline)
 
-    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
-        """Delete without grace, on fencing proof only; see the port."""
-        return self._evictor.force_delete(pod, deadline=deadline)
-
     def _pods(self, selector: Mapping[str, str], deadline: float) -> tuple[PodView, ...]:
         listing = self._api.list(paths.PODS, params=selector, deadline=deadline)
         pods = tuple(pod for pod in map(parse_pod, listing.items) if pod is not None)

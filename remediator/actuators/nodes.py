@@ -51,11 +51,6 @@ class Nodes:
         deadline = self._guard.write(f"evict {pod.key}", node=pod.node)
         return self._cluster.evict(pod, deadline=deadline)
 
-    def force_delete(self, pod: PodView) -> Removal:
-        """Delete a Terminating pod without grace; only with fencing proof for its node."""
-        deadline = self._guard.write(f"force-delete {pod.key}", node=pod.node)
-        return self._cluster.force_delete(pod, deadline=deadline)
-
 
 def fenced(node: NodeView, incident: Incident, *, cordon: bool = True) -> bool:
     """Whether the incident's taint and, if asked for, a cordon are on the node."""

@@ -43,11 +43,6 @@ class Cluster(Protocol):
         disruption budget; Conflict: it changed since, judge it again; Retry(after): throttled.
         """
 
-    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
-        """Delete a Terminating pod without grace. Only for callers that hold fencing proof for its node.
-        Blocked when the pod is not Terminating; finalizers still hold it and are named in the answer.
-        """
-
 
 @dataclass(frozen=True)
 class Offers:

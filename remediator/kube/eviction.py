@@ -1,11 +1,11 @@
-"""Taking a pod off its node: the eviction API, and the forced way for a node that is proven dead."""
+"""Taking a pod off its node by the eviction API, never by force."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from remediator.clock import Clock
-from remediator.errors import Ambiguous, Blocked, Retry
+from remediator.errors import Ambiguous, Retry
 from remediator.kube import paths
 from remediator.kube.deadline import Deadline
 from remediator.kube.errors import Conflict
@@ -49,26 +49,6 @@ class Evictor:
             if now is not None and not now.terminating:
                 raise
             return Removal(now, wrote=False)
-        return Removal(None, wrote=False) if found is None else self._read_back(pod, until)
-
-    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
-        """Delete without grace a pod that is Terminating; Blocked when it is not (evict it first).
-
-        Only for callers that hold fencing proof for its node: on a node that still runs, the pod's
-        processes live on unseen. Finalizers stay, and hold the pod.
-        """
-        until = Deadline(deadline, self._clock)
-        now = self._now(pod, until)
-        if now is None:
-            return Removal(None, wrote=False)
-        if not now.terminating:
-            raise Blocked(f"pod {pod.key} is not being deleted: evict it first")
-        try:
-            found = self._api.delete(
-                paths.pod(pod.namespace, pod.name), pod.uid, deadline=until.left(), grace=0
-            )
-        except Conflict:
-            return Removal(self._now(pod, until), wrote=False)
         return Removal(None, wrote=False) if found is None else self._read_back(pod, until)
 
     def _now(self, pod: PodView, until: Deadline) -> PodView | None:

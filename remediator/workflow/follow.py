@@ -95,9 +95,12 @@ class FollowUps:
     def _retired(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
         outbox.put(connection, incident.id, [notices.spare_retired(incident, why)], now)
 
-    def _again(self, connection: sa.Connection, incident: Incident, names: list[str], now: float) -> None:
+    def _again(
+        self, connection: sa.Connection, incident: Incident, names: str | list[str], now: float
+    ) -> None:
+        again = {names} if isinstance(names, str) else set(names)
         for row in steps.of_incident(connection, incident.id):
-            if row.name in names and row.state == "done":
+            if row.name in again and row.state == "done":
                 steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
 
     def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:

@@ -26,10 +26,10 @@ T = TypeVar("T")
 class FakeCluster:
     """The Cluster port: the real driver over a FakeApi, and a hand to play everybody else.
 
-    `before(op)` and `after(op)` see port calls ("node", "pods_on", "worker", "fence", "unfence", "evict",
-    "force_delete"; of `spares` "offers", "claim", "release", "retire", "admit", "detach", "attach") and each
-    API request ("get nodes/gpu-0", "create namespaces/slurm/pods/w-0/eviction"); what they raise is what
-    the caller gets. Kubelets live unless killed: an evicted pod is gone at once.
+    `before(op)` and `after(op)` see port calls ("node", "pods_on", "worker", "fence", "unfence", "evict";
+    of `spares` "offers", "claim", "release", "retire", "admit", "detach", "attach") and each API request
+    ("get nodes/gpu-0", "create namespaces/slurm/pods/w-0/eviction"); what they raise is what the caller gets.
+    Kubelets live unless killed: an evicted pod is gone at once.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -79,10 +79,6 @@ class FakeCluster:
     def evict(self, pod: PodView, *, deadline: float) -> Removal:
         """See the port."""
         return self.hooked("evict", lambda: self._driver.evict(pod, deadline=deadline))
-
-    def force_delete(self, pod: PodView, *, deadline: float) -> Removal:
-        """See the port."""
-        return self.hooked("force_delete", lambda: self._driver.force_delete(pod, deadline=deadline))
 
     def add_node(
         self,

@@ -18,6 +18,8 @@ class DetachNode(Writing):
 
     def check(self, context: Context) -> Outcome | None:
         """Done when our taint of this incident keeps workers off; Blocked by a veto, freshly read."""
+        if context.nodes.node(context.incident.node) is None:
+            return Done(f"{context.incident.node} is gone: nothing is left to take out of the pool")
         if context.spares.is_detached(context.incident):
             return Done(f"{context.incident.node} is out of the pool")
         demand_no_veto(context)

@@ -24,10 +24,6 @@ def evict(world: World, pod: PodView) -> Removal:
     return world.cluster.evict(pod, deadline=D)
 
 
-def force(world: World, pod: PodView) -> Removal:
-    return world.cluster.force_delete(pod, deadline=D)
-
-
 @pytest.fixture
 def pod(world: World, name: str) -> PodView:
     """A running pod of the same name as its node."""
@@ -82,7 +78,6 @@ def test_a_pod_that_is_gone_is_a_success(world: World, pod: PodView) -> None:
     evict(world, pod)
     world.kubelet_ends(pod.name)
     assert evict(world, pod).gone
-    assert force(world, pod).gone
 
 
 def test_another_pod_under_the_name_is_left_alone(world: World, pod: PodView) -> None:
@@ -90,7 +85,6 @@ def test_another_pod_under_the_name_is_left_alone(world: World, pod: PodView) ->
     world.kubelet_ends(pod.name)
     world.add_pod(pod.name, pod.node)
     assert evict(world, pod).gone
-    assert force(world, pod).gone
     assert not seen(world, pod.name).terminating
 
 
@@ -107,27 +101,16 @@ def test_two_budgets_on_one_pod_block_as_well(world: World, pod: PodView) -> Non
         evict(world, pod)
 
 
-def test_a_running_pod_is_never_deleted_by_force(world: World, pod: PodView) -> None:
-    with pytest.raises(Blocked, match="evict it first"):
-        force(world, pod)
-    assert not seen(world, pod.name).terminating
-
-
-def test_force_ends_what_a_dead_kubelet_never_will(world: World, pod: PodView) -> None:
-    evict(world, pod)
-    assert force(world, pod) == Removal(None, wrote=True)
-    assert world.pod(pod.name) is None
-
-
-def test_finalizers_outlive_force_and_are_named(world: World, name: str) -> None:
+def test_finalizers_are_named_and_hold_the_pod_past_its_time(world: World, name: str) -> None:
     world.add_node(name)
     world.add_pod(name, name, finalizers=[HOLD])
-    evict(world, seen(world, name))
-    held = force(world, seen(world, name))
+    held = evict(world, seen(world, name))
     assert held.pod is not None
     assert held.pod.finalizers == (HOLD,)
-    assert held.pod.deletion is not None
-    assert held.pod.overdue(held.pod.deletion + 90) == 90
+    world.kubelet_ends(name)
+    left = seen(world, name)
+    assert left.deletion is not None
+    assert left.overdue(left.deletion + 90) == 90
     world.change_pod(name, {"metadata": {"finalizers": None}})
     assert world.pod(name) is None
 

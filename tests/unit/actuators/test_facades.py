@@ -70,7 +70,6 @@ CALLS: dict[str, Callable[[River, Nodes, Spares], object]] = {
     "fence": lambda river, nodes, _: nodes.fence(river.incident),
     "unfence": lambda river, nodes, _: nodes.unfence(river.incident),
     "evict": lambda river, nodes, _: nodes.evict(river.pod()),
-    "force_delete": lambda river, nodes, _: nodes.force_delete(river.pod()),
     "offers": lambda river, _, spares: spares.offers(POOL, {}),
     "is_claimed": lambda river, _, spares: spares.is_claimed(river.spare),
     "is_admitted": lambda river, _, spares: spares.is_admitted(river.spare),
