@@ -31,6 +31,8 @@ class UndoClaim(Writing):
         return f"release the spare of incident {incident.id}"
 
     def act(self, context: Context) -> Outcome | None:
-        """The claim is taken off the spare."""
-        context.spares.release(context.the_spare)
+        """Its acceptance test is ended, and the claim taken off it."""
+        spare = context.the_spare
+        context.acceptance.clear(spare.node, spare.uid, context.incident.id)
+        context.spares.release(spare)
         return None
