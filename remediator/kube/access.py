@@ -48,10 +48,14 @@ EVERYBODY = frozenset(
 )
 
 
-def needed(lease_namespace: str, lease_name: str) -> tuple[Right, ...]:
-    """All rights the service uses, which are those its manifests grant."""
+def needed(lease_namespace: str, lease_name: str, test_namespace: str = "") -> tuple[Right, ...]:
+    """All rights the service uses, which are those its manifests grant; acceptance tests are pods in
+    `test_namespace`, if there are any.
+    """
     named = (Right(verb, "leases", LEASES, lease_namespace, lease_name) for verb in ("get", "patch"))
-    return (*CLUSTER_WIDE, Right("create", "leases", LEASES, lease_namespace), *named)
+    verbs = ("create", "delete") if test_namespace else ()
+    tests = (Right(verb, "pods", "", test_namespace) for verb in verbs)
+    return (*CLUSTER_WIDE, Right("create", "leases", LEASES, lease_namespace), *named, *tests)
 
 
 def may(api: Api, right: Right, *, deadline: float) -> bool:

@@ -35,8 +35,7 @@ def kubernetes_version(site: Site) -> Finding:
 
 def rights_missing(site: Site) -> Finding:
     """Each verb the manifests grant, asked one by one."""
-    names = site.settings.kubernetes
-    wanted = access.needed(names.lease_namespace, names.lease_name)
+    wanted = _wanted(site)
     missing = [right for right in wanted if not access.may(site.api, right, deadline=ASK_S)]
     if missing:
         return error("rights", f"may not {_named(missing)}", APPLY)
@@ -47,7 +46,7 @@ def rights_excessive(site: Site) -> Finding:
     """What the account may do and the service never does."""
     check, names = "rights beyond need", site.settings.kubernetes
     found, complete = access.held(site.api, names.lease_namespace, deadline=ASK_S)
-    more = access.excess(found, access.needed(names.lease_namespace, names.lease_name))
+    more = access.excess(found, _wanted(site))
     if more:
         return warn(
             check, f"may also {_named(more)}", f"take the roles away that grant it; {APPLY} grants enough"
@@ -55,6 +54,13 @@ def rights_excessive(site: Site) -> Finding:
     if not complete:
         return warn(check, "the API server cannot list them all", "kubectl auth can-i --list as this account")
     return ok(check, "none")
+
+
+def _wanted(site: Site) -> tuple[access.Right, ...]:
+    names, test = site.settings.kubernetes, site.settings.acceptance
+    return access.needed(
+        names.lease_namespace, names.lease_name, test.namespace if test.image is not None else ""
+    )
 
 
 def kubernetes_clock(site: Site) -> Finding:

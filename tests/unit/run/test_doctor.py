@@ -269,7 +269,7 @@ def test_the_rights_it_asks_for_are_those_the_manifests_grant() -> None:
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
-    assert set(access.needed("slurm", "remediator")) == granted
+    assert set(access.needed("slurm", "remediator", "slurm")) == granted
 
 
 def test_rights_beyond_need_are_named_wildcards_and_wider_ones_too() -> None:
