@@ -93,7 +93,7 @@ class FollowUps:
         self._journal.record(connection, "spare-refused", incident, now, why=why)
 
     def _retired(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
-        outbox.put(connection, incident.id, [notices.spare_retired(incident, why)], now)
+        notices.post(connection, incident, notices.spare_retired(incident, why), now)
 
     def _again(
         self, connection: sa.Connection, incident: Incident, names: str | list[str], now: float

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from remediator.kube.acceptance import State
 from remediator.model.plan import Done, Outcome, Wait
-from remediator.workflow.trying import Trying
+from remediator.workflow.steps.trying import Trying
 
 
 class AcceptNode(Trying):

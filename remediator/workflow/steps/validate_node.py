@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remediator.model.plan import Done, Outcome
-from remediator.workflow.trying import Trying
+from remediator.workflow.steps.trying import Trying
 
 
 class ValidateNode(Trying):

@@ -35,7 +35,6 @@ def test_in_a_dry_run_the_server_sees_reads_only(world: World, name: str) -> Non
         lambda: nodes.fence(incident),
         lambda: nodes.unfence(incident),
         lambda: nodes.evict(pod),
-        lambda: nodes.force_delete(pod),
         lambda: spares.claim(spare),
         lambda: spares.admit(spare),
         lambda: spares.retire(spare, "bad"),
