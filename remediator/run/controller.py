@@ -205,7 +205,7 @@ class Controller:
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
         inventory = self.inventory
-        ledger = Ledger(self.settings.budgets, inventory.pool_size)
+        ledger = Ledger(self.settings.budgets, inventory.pool_size, journal)
         limits, cluster = self.settings.crashes, self.settings.cluster.name
         engine = Engine(journal, cluster, ledger, dry_run=self.settings.dry_run)
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)

@@ -14,6 +14,7 @@ from remediator.model.incident import GIVE_BACK, Incident, Tier
 from remediator.model.machine import TIERS, Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
+from remediator.policy.budgets import Budget, drain_budget
 from remediator.policy.decide import STRIKES, Situation, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
@@ -47,10 +48,10 @@ class StoreView:
         self._ledger = ledger
         self._now = now
         self._dry_run = dry_run
-        self._refused: dict[tuple[str | None, Tier], str | None] = {}
+        self._refused: dict[tuple[str | None, Budget], str | None] = {}
 
     def started(self) -> None:
-        """Another node is treated from now on: what was known of budgets is not true any more."""
+        """Another node is sick from now on: what was known of budgets is not true any more."""
         self._refused.clear()
 
     def of(self, machine: Machine | None) -> Situation:
@@ -64,7 +65,7 @@ class StoreView:
 
     def refused(self, pool: str | None, tier: Tier) -> str | None:
         """Why no other node of this pool may be drained for evidence of this tier."""
-        key = (pool, tier)
+        key = (pool, drain_budget(tier))
         if key not in self._refused:
             asked = self._ledger.drain_refused(self._connection, pool, tier, self._now) if pool else None
             self._refused[key] = asked
@@ -223,8 +224,7 @@ class Triage:
             return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
         with connection.begin_nested():  # the only writes that an error may have to take back
             incident = self._open(connection, signal, machine, decision, now)
-        if decision.action == "act":
-            view.started()
+        view.started()
         return decision.sentence, incident.id
 
     def _fold(
@@ -329,6 +329,8 @@ class Triage:
             opened_at=now,
         )
         incidents.insert(connection, incident)
+        if not self._engine.dry_run:
+            self._ledger.fell_ill(connection, incident, now)
         detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
         detail["evidence"] = signal.dedupe
         self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)

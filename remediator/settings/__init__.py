@@ -8,6 +8,7 @@ from remediator.settings.load import load, overrides
 from remediator.settings.problems import SettingsError
 from remediator.settings.tree import (
     Alertmanager,
+    BreakerSettings,
     Budgets,
     Cluster,
     Crashes,
@@ -27,6 +28,7 @@ from remediator.settings.tree import (
 
 __all__ = [
     "Alertmanager",
+    "BreakerSettings",
     "Budgets",
     "Cluster",
     "Crashes",

@@ -228,6 +228,19 @@ class KnownBad(Limit):
     """Nodes allowed in any hour; null sets no such limit."""
 
 
+class BreakerSettings(Share):
+    """When so many nodes fall ill at once that something they share is at fault."""
+
+    at_least: int = Field(default=3, ge=1, le=100_000)
+    """Newly sick nodes that open no breaker, however small the pool is."""
+
+    percent: float = Field(default=5.0, ge=0, le=100)
+    """Newly sick nodes that open no breaker, in percent of the pool; the larger of the two counts."""
+
+    window_s: float = Field(default=600.0, ge=60, le=86_400)
+    """Seconds for which a node counts as newly sick."""
+
+
 class Budgets(Section):
     """How many nodes of each pool may be acted on before the next one has to wait."""
 
@@ -248,6 +261,9 @@ class Budgets(Section):
 
     replace: Limit = Limit()
     """Nodes that are replaced, from the claim of a spare until their incidents close."""
+
+    breaker: BreakerSettings = BreakerSettings()
+    """With more newly sick nodes in a pool than this, only T0 drains and giving back go on there."""
 
 
 class Leadership(Section):

@@ -75,6 +75,7 @@ incident = sa.Table(
 ENDED: sa.ColumnElement[Any] = sa.literal_column("('closed', 'overridden')")
 OPEN = incident.c.state.op("NOT IN", is_comparison=True)(ENDED)
 sa.Index("incident_one_open", incident.c.key, unique=True, sqlite_where=OPEN, postgresql_where=OPEN)
+sa.Index("incident_by_pool", incident.c.pool, incident.c.opened_at)
 sa.Index("incident_by_node", incident.c.node, incident.c.opened_at)
 sa.Index("incident_by_key", incident.c.key, incident.c.closed_at)
 
@@ -110,6 +111,15 @@ debit = sa.Table(
     sa.Column("at", sa.Float, nullable=False),
 )
 sa.Index("debit_of_pool", debit.c.pool, debit.c.budget, debit.c.at)
+
+breaker = sa.Table(
+    "breaker",
+    metadata,
+    sa.Column("pool", sa.String, primary_key=True),
+    sa.Column("state", sa.String, nullable=False),
+    sa.Column("since", sa.Float, nullable=False),
+    sa.Column("canary", sa.String, nullable=False),
+)
 
 job_run = sa.Table(
     "job_run",

@@ -12,6 +12,8 @@ from remediator.model.plan import StepRow, StepState
 from remediator.policy.budgets import HOUR_S, Budget, Debit, drain_budget, refusal
 from remediator.settings import Budgets
 from remediator.store import debits
+from remediator.workflow.breakers import Breakers
+from remediator.workflow.journal import Journal
 
 GUARDED: dict[str, Budget] = {
     "hold-place": "release",
@@ -23,6 +25,8 @@ GUARDED: dict[str, Budget] = {
 """Steps that draw on a budget, once per incident, before their first INTENT."""
 DRAWS_FIRST = frozenset({"claim-spare"})
 """Steps whose very look takes something, a spare: they draw before it; the others once they want to act."""
+UNBREAKABLE: frozenset[Budget] = frozenset({"drain_t0"})
+"""Budgets that no breaker closes: a known-bad node must not take jobs."""
 # A debit is in use until these are done; every drain and replacement until the incident is closed.
 UNTIL: dict[Budget, tuple[str, ...]] = {
     "drain_t0": ("close",),
@@ -34,11 +38,21 @@ UNTIL: dict[Budget, tuple[str, ...]] = {
 
 
 class Ledger:
-    """The budgets of all pools; `pool_size` is asked how many nodes a pool has."""
+    """The budgets and breakers of all pools; `pool_size` is asked how many nodes a pool has. One without a
+    journal can only be asked.
+    """
 
-    def __init__(self, budgets: Budgets, pool_size: Callable[[str], int]) -> None:
+    def __init__(
+        self, budgets: Budgets, pool_size: Callable[[str], int], journal: Journal | None = None
+    ) -> None:
         self._budgets = budgets
         self._pool_size = pool_size
+        self._breakers = Breakers(budgets.breaker, pool_size, journal)
+
+    def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        """A node was found sick, which may open its pool's breaker."""
+        if self._budgets.enabled:
+            self._breakers.fell_ill(connection, incident, now)
 
     def drain_refused(self, connection: sa.Connection, pool: str, tier: Tier, now: float) -> str | None:
         """Why no other node of this pool and tier may be drained now; None when one may."""
@@ -48,12 +62,14 @@ class Ledger:
         """Why no other node of this pool may draw on this budget now; None when one may."""
         if not self._budgets.enabled:
             return None
-        return self._refusal(budget, pool, self._standing(connection, pool, budget, now), now)
+        return self._broken(connection, pool, budget, "", now) or self._refusal(
+            budget, pool, self._standing(connection, pool, budget, now), now
+        )
 
     def drain(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """Debit the drain of an incident that goes ahead."""
         if self._budgets.enabled:
-            debits.add(connection, incident.id, drain_budget(incident.tier), incident.pool, "admit", now)
+            self._debit(connection, incident, drain_budget(incident.tier), "admit", now)
 
     def worsen(self, connection: sa.Connection, before: Incident, after: Incident, now: float) -> None:
         """Debit a drain that stands already once more when its evidence now draws on another budget."""
@@ -68,9 +84,11 @@ class Ledger:
         standing = self._standing(connection, incident.pool, budget, now)
         if any(debit.incident == incident.id for debit in standing):
             return None
-        refused = self._refusal(budget, incident.pool, standing, now)
+        refused = self._broken(connection, incident.pool, budget, incident.id, now) or self._refusal(
+            budget, incident.pool, standing, now
+        )
         if refused is None:
-            debits.add(connection, incident.id, budget, incident.pool, row.name, now)
+            self._debit(connection, incident, budget, row.name, now)
         return refused
 
     def needed(self, row: StepRow) -> Budget | None:
@@ -83,6 +101,20 @@ class Ledger:
     def budget_of(self, row: StepRow) -> Budget | None:
         """The budget a step is debited to, if it is and budgets are on."""
         return GUARDED.get(row.name) if self._budgets.enabled else None
+
+    def _debit(
+        self, connection: sa.Connection, incident: Incident, budget: Budget, step: str, now: float
+    ) -> None:
+        if budget not in UNBREAKABLE:
+            self._breakers.admitted(connection, incident, now)
+        debits.add(connection, incident.id, budget, incident.pool, step, now)
+
+    def _broken(
+        self, connection: sa.Connection, pool: str, budget: Budget, incident: str, now: float
+    ) -> str | None:
+        if budget in UNBREAKABLE:
+            return None
+        return self._breakers.refusal(connection, pool, incident, now)
 
     def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
         rows = debits.standing(connection, pool, budget, UNTIL[budget], now - HOUR_S)

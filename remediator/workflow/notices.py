@@ -28,6 +28,11 @@ _SIDES: dict[Side, tuple[str, str]] = {
 }
 
 
+def breaker(state: str, why: str) -> Message:
+    """A breaker moved; it pages when it opens."""
+    return Message(audience="operators", urgency="page" if state == "open" else "tell", text=why)
+
+
 def to_owner(incident: Incident, run: JobRun) -> Message:
     """What happens to somebody's job, and what the owner can do."""
     job = _named(run)

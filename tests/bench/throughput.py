@@ -171,7 +171,7 @@ class World:
             epoch = leadership.acquire(connection, "bench", 3600.0, sole=True)
         journal = Journal("bench", epoch or 0)
         inventory = _inventory()
-        ledger = Ledger(budgets, inventory.pool_size)
+        ledger = Ledger(budgets, inventory.pool_size, journal)
         engine = Engine(journal, "bench", ledger)
         triage = Triage(inventory, rules.load(), ledger, engine, journal)
         self._core = Core(self._store, engine, triage, journal)

@@ -107,7 +107,7 @@ class River:
         assert epoch is not None
         journal = Journal(f"life-{self.lives}", epoch)
         inventory = self.inventory()
-        ledger = Ledger(self.budgets, inventory.pool_size)
+        ledger = Ledger(self.budgets, inventory.pool_size, journal)
         engine = Engine(journal, "test", ledger, dry_run=self.dry_run)
         crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
         triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes)

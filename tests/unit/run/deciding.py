@@ -46,7 +46,7 @@ class Deciding:
     def life(self, epoch: int) -> Core:
         """A core that believes to lead in `epoch`."""
         journal = Journal("me", epoch)
-        ledger = Ledger(self.budgets, self.pool_size)
+        ledger = Ledger(self.budgets, self.pool_size, journal)
         engine = Engine(journal, "test", ledger)
         return Core(self.store, engine, Triage(self, rules.load(), ledger, engine, journal), journal)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from remediator.store import debits, incidents, signals, steps
+from remediator.store import breakers, debits, incidents, signals, steps
 from remediator.store.engine import open_store
 
 ASKED: dict[str, sa.Select[Any]] = {
@@ -19,6 +19,7 @@ ASKED: dict[str, sa.Select[Any]] = {
     "(incident=? AND name=?)": steps._DRAINED,
     "signal_unhandled": signals._UNHANDLED,
     "signal_of_incident": signals._OF_INCIDENT,
+    "incident_by_pool": breakers._SICK.params(pool="p", since=0.0),
     "debit_of_pool": debits._STANDING.params(pool="p", budget="b", until=["close"], since=0.0),
 }
 
