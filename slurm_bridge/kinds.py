@@ -22,6 +22,11 @@ class Release:
     kind: str
     why: str
 
+    @property
+    def keeps_the_node(self) -> bool:
+        """It runs on until somebody ends it; what cannot be read, is over or goes with a leader does not."""
+        return self.act == "tell-only" and self.kind not in {"unknown", "over", "pending", "het-member"}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -20,7 +20,11 @@ _KEYS = ("slurm.key", "jwt.key")
 
 
 def config(kill_wait: int = GRACE_SECONDS) -> str:
-    """slurm.conf. `kill_wait`: seconds from SIGTERM to SIGKILL; workers fetch this file from slurmctld."""
+    """slurm.conf. `kill_wait`: seconds from SIGTERM to SIGKILL; workers fetch this file from slurmctld.
+
+    proctrack/pgid: as with control groups, what a script leaves behind ends with it. By linuxproc the
+    orphan of a shell line escaped, and went on saving while the restarted job ran.
+    """
     return f"""ClusterName=lab
 SlurmctldHost=lab({CONTROL_PLANE})
 SlurmctldPort={SLURMCTLD_PORT}
@@ -38,7 +42,7 @@ SlurmctldLogFile=/var/log/slurm/slurmctld.log
 SlurmctldDebug=debug2
 SlurmdDebug=info
 LogTimeFormat=iso8601_ms
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

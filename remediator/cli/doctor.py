@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from remediator.cli.screen import screen
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile
 from remediator.clock import SystemClock
 from remediator.run.doctor.examine import CHECKS, examine, status
@@ -31,7 +32,7 @@ def doctor(settings: SettingsFile = DEFAULT, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
-        show(findings, Console(markup=False, emoji=False, highlight=False))
+        show(findings, screen())
     raise typer.Exit(status(findings))
 
 

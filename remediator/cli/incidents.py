@@ -7,15 +7,15 @@ from typing import Any
 
 import sqlalchemy as sa
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from remediator.audit import chain
+from remediator.cli.screen import screen
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
-from remediator.clock import rfc3339
+from remediator.cli.timeline import print_story, state_of
+from remediator.clock import SystemClock, rfc3339
 from remediator.errors import BadInput
-from remediator.model.incident import Incident
+from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.plan import StepRow
 from remediator.store import incidents, steps
 from remediator.workflow.downtime import Phase, job_phases, node_phases
@@ -34,14 +34,9 @@ def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int 
     table = Table("incident", "node", "state", "cause", "opened", box=None)
     for incident in found:
         opened = rfc3339(incident.opened_at)
-        table.add_row(
-            incident.id,
-            incident.node,
-            _said(incident.state, dry_run=incident.dry_run),
-            incident.cause,
-            opened,
-        )
-    _console().print(table if found else "no incidents")
+        state = state_of(incident.model_dump())
+        table.add_row(incident.id, incident.node, state, incident.cause, opened)
+    screen().print(table if found else "no incidents")
 
 
 @app.command()
@@ -52,28 +47,7 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
     if as_json:
         typer.echo(json.dumps(story))
         return
-    console = _console()
-    head = story["incident"]
-    state = _said(head["state"], dry_run=head["dry_run"])
-    console.print(Text.assemble((head["id"], "bold"), f"  {head['node']}  {state}"))
-    console.print(head["sentence"])
-    table = Table("after", "what", "step", "why", box=None)
-    for line in story["timeline"]:
-        table.add_row(f"{line['after']:.2f} s", line["what"], line["step"], line["why"])
-    console.print(table)
-    for title, phases in story["downtime"].items():
-        parts = ", ".join(f"{phase['name']} {phase['seconds']:.1f} s" for phase in phases)
-        console.print(f"{title}: {parts}")
-
-
-def _said(state: str, *, dry_run: bool) -> str:
-    said = {"yielding": "yielding to a human", "overridden": "overridden by human"}.get(state, state)
-    return f"{said}, dry run" if dry_run else said
-
-
-def _console() -> Console:
-    """Sentences quote what others wrote, a Slurm reason with brackets for one: no markup in them."""
-    return Console(markup=False, emoji=False, highlight=False)
+    print_story(story, screen(), SystemClock().now())
 
 
 def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:
@@ -82,22 +56,23 @@ def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:
     if incident is None:
         raise BadInput("incident", f"there is no incident {incident_id!r}; see `remediator incidents list`")
     rows = steps.of_incident(connection, incident_id)
+    jobs = {run.key: f"job {run.address}" for run in steps.runs_seen(connection, incident_id)}
     return {
         "incident": incident.model_dump(mode="json"),
-        "timeline": _timeline(connection, incident),
+        "timeline": _timeline(connection, incident, jobs),
         "downtime": _downtime(incident, rows, connection),
-        "steps": [_step(row) for row in rows],
+        "steps": [_step(row, jobs) for row in rows],
     }
 
 
-def _timeline(connection: sa.Connection, incident: Incident) -> list[dict[str, Any]]:
-    jobs = {run.key: f"job {run.address}" for run in steps.runs_seen(connection, incident.id)}
+def _timeline(connection: sa.Connection, incident: Incident, jobs: dict[str, str]) -> list[dict[str, Any]]:
     return [
         {
             "at": record["at"],
             "after": round(max(0.0, record["unix"] - incident.fault_at), 3),
+            "action": record["action"],
             "what": record["outcome"] or record["action"],
-            "step": " ".join(part for part in (record["step"], jobs.get(record["subject"], "")) if part),
+            "step": _about(record["step"], record["subject"], jobs),
             "why": record["detail"].get("act") or record["why"],
         }
         for record in chain.read(connection, incident.id)
@@ -105,8 +80,17 @@ def _timeline(connection: sa.Connection, incident: Incident) -> list[dict[str, A
     ]
 
 
-def _step(row: StepRow) -> dict[str, Any]:
-    return {"name": row.name, "subject": row.subject, "state": row.state, "attempts": row.attempt} | {
+def _about(step: str, subject: str, jobs: dict[str, str]) -> str:
+    return " ".join(part for part in (step, jobs.get(subject, "")) if part)
+
+
+def _step(row: StepRow, jobs: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "subject": row.subject,
+        "about": _about(row.name, row.subject, jobs),
+        "state": row.state,
+        "attempts": row.attempt,
         "sentence": row.sentence,
         "facts": row.facts,
     }
@@ -115,7 +99,9 @@ def _step(row: StepRow) -> dict[str, Any]:
 def _downtime(
     incident: Incident, rows: list[StepRow], connection: sa.Connection
 ) -> dict[str, list[dict[str, Any]]]:
-    out = {incident.node: _plain(node_phases(incident, rows))}
+    out = {}
+    if incident.plan != GIVE_BACK:
+        out[incident.node] = _plain(node_phases(incident, rows))
     for run in steps.runs_seen(connection, incident.id):
         out[f"job {run.address}"] = _plain(job_phases(incident, rows, run.key))
     return out

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from remediator.cli.screen import screen, span
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
 from remediator.clock import SystemClock
 from remediator.kube.session import connect
@@ -37,7 +38,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps(asdict(outlook)))
     else:
-        show(outlook, Console(markup=False, emoji=False, highlight=False))
+        show(outlook, screen())
     raise typer.Exit(1 if outlook.unknown else 0)
 
 
@@ -65,7 +66,16 @@ def _jobs(jobs: tuple[JobOutlook, ...]) -> Table:
     for job in jobs:
         gpus, hours = (_known(value) for value in (job.gpus, job.gpu_hours))
         what = job.what
-        table.add_row(job.address, job.user, job.name, job.kind, gpus, _span(job.running_s), hours, what)
+        table.add_row(
+            job.address,
+            job.user,
+            job.name,
+            job.kind,
+            gpus,
+            "?" if job.running_s is None else span(job.running_s),
+            hours,
+            what,
+        )
     return table
 
 
@@ -95,11 +105,3 @@ def _spare(outlook: Outlook) -> list[str]:
 
 def _known(value: float | None) -> str:
     return "?" if value is None else str(value)
-
-
-def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

@@ -38,12 +38,13 @@ CLUSTER_WIDE = (
     Right("create", "tokenreviews", "authentication.k8s.io"),
 )
 LEASES = "coordination.k8s.io"
-# The API server lets everybody ask about himself.
+# What the API server grants to everybody by itself.
 EVERYBODY = frozenset(
     {
         Right("create", "selfsubjectaccessreviews", AUTHORIZATION),
         Right("create", "selfsubjectrulesreviews", AUTHORIZATION),
         Right("create", "selfsubjectreviews", "authentication.k8s.io"),
+        *(Right(verb, "clustertrustbundles", "certificates.k8s.io") for verb in ("get", "list", "watch")),
     }
 )
 

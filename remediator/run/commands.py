@@ -35,7 +35,7 @@ class Commands:
         try:
             sentence, done = self._verbs[asked.verb](connection, asked, now), True
         except BadInput as error:
-            sentence, done = str(error), False
+            sentence, done = error.problem, False
         except KeyError:
             sentence, done = f"{asked.verb}: this controller knows no such command", False
         commands.answer(connection, asked, now, sentence, done=done)

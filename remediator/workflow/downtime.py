@@ -44,6 +44,9 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
     mine = {row.name: row for row in rows if row.subject == subject}
     back = _ended(mine, "prove-resume")
     asked = mine["release-jobs"].acted_at if "release-jobs" in mine else None
+    if "release-jobs" in mine and asked is None:
+        ends = [at for name in mine if (at := _ended(mine, name)) is not None]
+        return _stretches(incident.fault_at, [("never signalled", max(ends))] if ends else [])
     candidates = (
         ("fault to requeue", asked),
         ("saving (SIGTERM to gone)", _ended(mine, "release-jobs")),

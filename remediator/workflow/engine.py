@@ -77,6 +77,12 @@ def _flies(row: StepRow, busy: frozenset[Place]) -> bool:
     return row.track == "back" and row.incident in others
 
 
+def _is_news(run: JobRun, after: StepRow) -> bool:
+    """The end of a job that was left alone is no news to its owner; that it runs again is."""
+    proven = after.name == "prove-resume" and after.state == "done"
+    return proven and (run.release == "requeue" or "restart" in after.facts)
+
+
 def place_of(row: StepRow) -> Place:
     """A step's identity."""
     return (row.incident, row.name, row.subject)
@@ -141,7 +147,7 @@ class Engine:
         if isinstance(answer.outcome, Yield):
             self._yields.begin(connection, present, answer.outcome, now)
             return
-        if after.name == "prove-resume" and after.state == "done" and answer.call.run:
+        if answer.call.run and _is_news(answer.call.run, after):
             notices.post(connection, incident, notices.back(incident, answer.call.run, after), now)
         if isinstance(answer.outcome, Wait | Done):
             self._follow_ups.follow(connection, incident, answer.outcome.facts, now)

@@ -61,7 +61,8 @@ class FollowUps:
             owner = self._claim(connection, incident, run)
             owned = owner == incident.id
             steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))
-            why = f"job {run.address} of {run.user}: {run.release}{f' ({run.why})' if run.why else ''}"
+            meant = "is to be requeued" if run.release == "requeue" else "is left alone"
+            why = f"job {run.address} of {run.user} {meant}{f' ({run.why})' if run.why else ''}"
             if owned:
                 notices.post(connection, incident, notices.to_owner(incident, run), now)
             else:

@@ -13,6 +13,7 @@ from remediator.audit import chain
 from remediator.errors import Ambiguous
 from remediator.model.machine import Machine
 from remediator.run.inventory import CachedInventory
+from remediator.store import outbox
 from tests.fakes.river import Crash, River
 
 MUTATING = (
@@ -274,7 +275,10 @@ LEFT_ALONE: list[dict[str, Any]] = [{"batch": False}, {"requeue": False}, {"comm
 def test_a_job_that_may_not_be_requeued_is_left_until_it_ends(river: River, fields: dict[str, Any]) -> None:
     job = river.submit_job(width=1, **fields)
     river.xid("gpu-0")
-    river.run(60.0)
+    river.run(600.0)
+    (held,) = river.all_incidents()
+    assert held.state == "held"
+    assert told(river) == ["user:alice", "operators"]
     assert river.job(job).state == "RUNNING"
     assert river.slurm.count("requeue", str(job)) == 0
     assert river.slurm.count("drain", "w-gpu-0") == 1
@@ -283,7 +287,14 @@ def test_a_job_that_may_not_be_requeued_is_left_until_it_ends(river: River, fiel
     assert "release-jobs" not in intents
     river.slurm.cancel(job)
     river.run(60.0)
-    assert [incident.state for incident in river.all_incidents()] == ["closed"]
+    assert [(found.id, found.state) for found in river.all_incidents()] == [(held.id, "closed")]
+    assert told(river) == ["user:alice", "operators", "operators"]  # held, closed; the owner knows the rest
+
+
+def told(river: River) -> list[str]:
+    """Who got a message, in order."""
+    with river.store.read() as connection:
+        return [message.message.audience for message in outbox.due(connection, river.clock.now())]
 
 
 def test_a_job_that_ignores_term_is_requeued_after_killwait(river: River) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -163,7 +164,9 @@ def test_a_lost_gpu_is_no_longer_offered(lab: Lab) -> None:
 
 
 def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 def test_slurmd_is_frozen_thawed_and_killed(lab: Lab) -> None:
@@ -176,6 +179,34 @@ def test_slurmd_is_frozen_thawed_and_killed(lab: Lab) -> None:
     until(lambda: _state(pid) != "T", 5, "slurmd runs on")
     lab.inject.slurmd(node, signal.SIGKILL)
     until(lambda: pid not in group.processes() and processes_named(group, "slurmd"), 60, "a new slurmd")
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def test_an_ended_job_leaves_no_process_and_no_zombie(lab: Lab) -> None:
+    """Also when its script's child ignores SIGTERM and outlives the shell, as control groups would see to."""
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(987)"
+    script = f"#!/bin/bash\npython3 -c '{stubborn}'\n"
+    job = lab.slurm("sbatch", "--parsable", "--output=/dev/null", stdin=script).strip()
+
+    def children(group: cgroups.Group) -> set[int]:
+        return {pid for pid in group.processes() if b"sleep(987)" in _command(pid)}
+
+    def state() -> str:
+        return lab.slurm("squeue", "-h", "-j", job, "-o", "%T %N", check=False)
+
+    until(lambda: state().startswith("RUNNING"), 20, f"job {job} runs")
+    group = lab.node(worker_node(lab, state().split()[1])).group
+    until(lambda: children(group), 20, "the child runs")
+    time.sleep(1)  # until it ignores the signal
+    lab.slurm("scancel", job)
+    until(lambda: not state(), 30, f"job {job} has ended")
+    assert children(group) == set()
+    until(lambda: "Z" not in {_state(pid) for pid in group.processes()}, 5, "no zombie on the node")
 
 
 def _reaches(lab: Lab, node: str, port: int) -> bool:

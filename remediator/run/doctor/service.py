@@ -44,7 +44,7 @@ def journal(version: tuple[int, ...], mode: str) -> Finding:
     if mode == "wal" and version < WAL_SAFE:
         says = f"SQLite {number} with journal_mode wal: its WAL-reset bug can corrupt the file"
         return error("store", says, "stop the controller, `PRAGMA journal_mode=TRUNCATE`, start it again")
-    return ok("store", f"SQLite {number}, journal_mode {mode}")
+    return ok("store", f"SQLite {number}, {'WAL' if mode == 'wal' else 'rollback journal'}")
 
 
 def store_clock(site: Site) -> Finding:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from remediator.model.plan import Done, Outcome, Wait
+from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on, may_be_forced
 from remediator.workflow.step import Step
+from slurm_bridge.kinds import classify
+from slurm_bridge.model import SlurmJob
 
 PATIENCE_S = 180.0
 
@@ -26,4 +28,9 @@ class AwaitEmpty(Step):
         if waited >= PATIENCE_S and may_be_forced(context, left):
             return Done(f"not empty after {PATIENCE_S:.0f} s", {"empty": False})
         who = ", ".join(f"job {job.address} ({job.state})" for job in left) or f"{', '.join(busy)} busy"
-        return Wait(f"waits for {who}", after=1.0)
+        return (Hold if self._is_kept(context, left) else Wait)(f"waits for {who}", after=1.0)
+
+    def _is_kept(self, context: Context, left: list[SlurmJob]) -> bool:
+        """People know of a job that was left alone: waiting for it is not a step that is late."""
+        sick = frozenset(context.incident.slurm_nodes)
+        return any(classify(job, sick).keeps_the_node for job in left)

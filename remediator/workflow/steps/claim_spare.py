@@ -35,7 +35,7 @@ class ClaimSpare(Writing):
             taken = [f"{s.name} {context.taken_spares[s.uid]}" for s in offers.usable]
             return self._none(context, "; ".join([*taken, *offers.refused]) or "the pool has no spare")
         facts = {"offers": [[spare.name, spare.uid] for spare in free]}
-        return Wait(f"{len(free)} spares offered", after=0.0, facts=facts)
+        return Wait(f"spares offered: {len(free)}", after=0.0, facts=facts)
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """For which incident; the record of the claim names the spare."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Outcome, Wait
+from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
@@ -23,7 +23,10 @@ class ReleaseJobs(Writing):
     bound_s = 180.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when this run has left the node, Wait while it saves, None when it still runs there."""
+        """Done when this run has left the node, Wait while it saves, None when it still runs there.
+
+        A job that must not be requeued holds the incident, visibly, until it ends or its owner lets it go.
+        """
         run = context.the_run
         job = context.slurm.job(run.job_id)
         if job is None:
@@ -38,7 +41,7 @@ class ReleaseJobs(Writing):
             return Done(f"job {run.address} left by itself: {job.state}")
         release = self._release(context, job)
         if release.act == "tell-only":
-            return Wait(f"job {run.address} is left alone ({release.why}); the node waits drained", after=5.0)
+            return _left_alone(run, release)
         lost = lost_condition(context, context.incident.slurm_nodes)
         return replace(lost, facts=lost.facts | {"untouched": run.key}) if lost else None
 
@@ -74,3 +77,8 @@ class ReleaseJobs(Writing):
         """Asked again now: its owner may have said since that the job is to be left, or may go."""
         alive = replace(job, state="RUNNING") if job.is_over and forgotten(context, job) else job
         return classify(alive, frozenset(context.incident.slurm_nodes))
+
+
+def _left_alone(run: JobRun, release: Release) -> Outcome:
+    sentence = f"job {run.address} is left alone ({release.why}); the node waits drained"
+    return (Hold if release.keeps_the_node else Wait)(sentence, after=5.0)

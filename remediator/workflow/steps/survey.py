@@ -27,7 +27,7 @@ class Survey(Step):
         fresh = [run for run in runs if run.key not in context.known_runs]
         if fresh:
             facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
-            return Wait(f"{len(fresh)} job runs found on {', '.join(sorted(names))}", after=0.0, facts=facts)
+            return Wait(f"job runs found on {', '.join(sorted(names))}: {len(fresh)}", after=0.0, facts=facts)
         return self._complete(context)
 
     def foresee(self, context: Context) -> Outcome:
@@ -40,7 +40,7 @@ class Survey(Step):
             return Done("no job runs there")
         grace = context.slurm.config().kill_wait
         given = f"{grace} s" if grace is not None else "an unknown time"
-        return Done(f"{runs} job runs are to be moved; Slurm gives each {given} to save", {"grace_s": grace})
+        return Done(f"job runs to be moved: {runs}; Slurm gives each {given} to save", {"grace_s": grace})
 
     def _refuse_contradiction(self, context: Context) -> None:
         for name in context.incident.slurm_nodes:

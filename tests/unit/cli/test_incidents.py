@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from remediator.cli.main import app
 from remediator.model.incident import Incident
-from remediator.store import incidents
+from remediator.store import commands, incidents
+from remediator.store.commands import Command
 from remediator.store.engine import open_store
 from tests.fakes.river import River
 
@@ -97,8 +99,53 @@ def test_an_incident_is_shown_as_a_story(treated: tuple[World, River, int]) -> N
     assert text.startswith(f"{incident.id} gpu-0 closed {incident.sentence}")
     for part in ("set DRAIN on w-gpu-0", f"requeue job {job} of alice"):
         assert part in text
-    assert "gpu-0: fault to decision" in text
-    assert f"job {job}: fault to requeue" in text
+    assert re.search(r"gpu-0: \d+\.\d s = fault to decision", text)
+    assert re.search(rf"job {job}: \d+\.\d s = fault to requeue", text)
+
+
+def test_the_story_is_told_in_words_and_no_sentence_twice(treated: tuple[World, River, int]) -> None:
+    world, river, _ = treated
+    (incident,) = river.all_incidents()
+    lines = world.run("show", incident.id).stdout.splitlines()
+    text = "\n".join(lines)
+    assert "fault at 2027-01-15T08:00:02.000Z, ended" in text
+    assert "decided  plan replace, evidence of tier T0, rule " in text
+    assert not {"intent", "outcome", "job-run", "incident-closed", "tell-only"} & set(text.split())
+    assert text.count(incident.sentence) == 1
+    assert text.count("replaces gpu-0, which is out of its pool") == 1
+    assert "now:" not in text
+
+
+def test_an_open_incident_ends_with_what_it_waits_for_and_who_holds_it(tmp_path: Path) -> None:
+    river = River(tmp_path)
+    job = river.submit_job(requeue=False)
+    river.kube.add_pod("slurm", "keeper", "gpu-0", labels={"remediator.dev/no-replace": "true"})
+    river.xid("gpu-0")
+    river.run(30.0)
+    (held,) = river.all_incidents()
+    with river.store.write() as connection:
+        incidents.update(connection, held.id, held_by="ann")
+    lines = World(tmp_path).run("show", held.id).stdout.splitlines()
+    assert lines[0] == f"{held.id}  gpu-0  held by ann"
+    now = [line for line in lines if line.startswith(("now: ", "held: "))]
+    assert any(line.startswith(f"held: release-jobs job {job}: job {job} is left alone (") for line in now)
+    assert any(line.startswith("held: claim-spare: vetoed by pod slurm/keeper") for line in now)
+    assert not any(line.endswith(" = ") for line in lines)
+
+
+def test_a_return_is_a_story_without_a_fault(tmp_path: Path) -> None:
+    river = River(tmp_path, stage="move-jobs")
+    river.xid("gpu-0")
+    river.run()
+    river.kube.reboot("gpu-0", "boot-repaired")
+    with river.store.write() as connection:
+        commands.ask(connection, Command("c", "return", "gpu-0", "ann", river.clock.now()))
+    river.run()
+    text = World(tmp_path).run("show", river.all_incidents()[0].id).stdout
+    assert "ann asked to return gpu-0" in text
+    assert "asked at 2027-01-15T" in text
+    assert "fault to decision" not in text
+    assert "w-gpu-0 takes jobs" in text
 
 
 def test_the_story_is_in_order_and_ends_with_the_close(treated: tuple[World, River, int]) -> None:

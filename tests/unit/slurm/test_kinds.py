@@ -57,3 +57,11 @@ def test_other_words_are_no_opt_out(comment: str) -> None:
 
 def test_a_held_job_that_runs_is_requeued_like_another() -> None:
     assert classify(replace(PLAIN, held=True), SICK).act == "requeue"
+
+
+def test_only_jobs_that_run_on_keep_their_node() -> None:
+    """People are called for these; what ends by itself or with its leader is merely waited for."""
+    keepers = {kind for kind, (job, _) in CASES.items() if classify(job, SICK).keeps_the_node}
+    told = {kind for kind, (_, act) in CASES.items() if act == "tell-only"}
+    assert told - keepers == {"unknown", "over", "pending", "het-member"}
+    assert keepers <= told

@@ -106,6 +106,12 @@ def test_a_job_that_is_under_way_has_the_phases_that_are_over() -> None:
     assert phases == (Phase("fault to requeue", 4.0),)
 
 
+def test_a_job_that_is_left_alone_neither_saves_nor_queues() -> None:
+    phases = job_phases(incident(10.0, 12.0), job_rows(None, 41.0, 41.1, 41.2), JOB)
+    assert [(phase.name, round(phase.seconds, 1)) for phase in phases] == [("never signalled", 31.2)]
+    assert job_phases(incident(10.0, 12.0), job_rows(None, None, None, None), JOB) == ()
+
+
 def test_a_job_another_incident_moves_has_one_phase() -> None:
     phases = job_phases(incident(10.0, 12.0), [row("prove-resume", 25.0, subject=JOB)], JOB)
     assert phases == (Phase("queue and start", 15.0),)

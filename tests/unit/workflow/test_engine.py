@@ -122,7 +122,7 @@ def test_every_job_run_is_named_in_the_record(river: River) -> None:
     river.run()
     (found,) = records(river, action="job-run")
     assert found["target"] == str(job)
-    assert found["why"].startswith(f"job {job} of alice: requeue")
+    assert found["why"].startswith(f"job {job} of alice is to be requeued")
 
 
 def test_every_record_of_a_step_has_its_operation(river: River) -> None:

@@ -13,7 +13,7 @@ from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
 from remediator.guard import open_guard
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, StepRow, Wait
+from remediator.model.plan import Done, Hold, StepRow, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.steps.release_jobs import ReleaseJobs
@@ -139,8 +139,16 @@ FORBIDDEN = {
 @pytest.mark.parametrize("job", FORBIDDEN.values(), ids=FORBIDDEN.keys())
 def test_what_forbids_it_is_read_again_right_before(job: SlurmJob) -> None:
     here = context(OneJob(job))
-    assert isinstance(ReleaseJobs().check(here), Wait)
+    assert isinstance(ReleaseJobs().check(here), Wait if job.state == "UNKNOWN" else Hold)
     ReleaseJobs().act(here)
+
+
+def test_a_component_that_moves_with_its_leader_holds_nothing() -> None:
+    """People are called for a job that keeps the node, not for one that its leader's requeue takes along."""
+    member = replace(JOB, het_job_id=JOB.job_id - 1, het_job_offset=1)
+    outcome = ReleaseJobs().check(context(OneJob(member)))
+    assert isinstance(outcome, Wait)
+    assert "leader" in outcome.sentence
 
 
 def test_a_job_that_may_go_after_all_goes() -> None:

@@ -57,7 +57,7 @@ def test_it_is_done_once_all_runs_are_on_the_books(bench: Bench) -> None:
     done = STEP.check(bench.see(runs=(RUN,)))
     assert isinstance(done, Done)
     assert done.facts == {"grace_s": 6}
-    assert "1 job runs" in done.sentence
+    assert "job runs to be moved: 1" in done.sentence
     assert "6 s" in done.sentence
 
 
