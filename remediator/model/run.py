@@ -8,7 +8,9 @@ from remediator.model.base import Ours
 
 
 class JobRun(Ours):
-    """Identity of a run and how it is to be released; `address` is what a requeue names ("12" or "9_3")."""
+    """Identity of a run and how it is to be released; `address` is what a requeue names ("12" or "9_3").
+    `waited_for_by` are the addresses of jobs that depend on it: a native requeue keeps them waiting.
+    """
 
     job_id: int
     submit_time: int
@@ -19,6 +21,7 @@ class JobRun(Ours):
     nodes: tuple[str, ...] = ()
     release: Literal["requeue", "tell-only"] = "requeue"
     why: str = ""
+    waited_for_by: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

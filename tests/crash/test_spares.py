@@ -269,3 +269,31 @@ def test_the_verdict_is_on_the_record(tmp_path: Path) -> None:
     assert paths.pods("slurm") in " ".join(
         f"/api/v1/{request.split(' ')[1]}" for request in river.kube.api.requests if "create" in request
     )
+
+
+@pytest.mark.parametrize("moment", ["", "admit-spare:intent", "admit-spare:accepted"])
+def test_the_replacement_goes_to_the_job_that_waits_in_its_place_not_to_an_older_rival(
+    tmp_path: Path, moment: str
+) -> None:
+    river = River(tmp_path)
+    victim = river.submit_job(width=2)
+    others = [river.submit_job(width=1) for _ in range(2)]
+    rival = river.submit_job(width=1)
+    assert river.job(victim).nodes == ("w-gpu-0", "w-gpu-1")
+    crashed: list[str] = []
+
+    def probe(now: str) -> None:
+        if now == moment and not crashed:
+            crashed.append(now)
+            raise Crash(now)
+
+    river.probe = probe
+    river.xid("gpu-0")
+    river.run_through_crashes()
+    assert one(river).state == "closed"
+    assert (river.job(victim).state, river.job(victim).restart_count) == ("RUNNING", 1)
+    assert set(river.job(victim).nodes) == {"w-gpu-0", "w-gpu-1"}
+    assert river.worker_node("w-gpu-0") == "spare-0"
+    assert river.job(rival).state == "PENDING"
+    assert [river.job(other).restart_count for other in others] == [0, 0]
+    assert river.slurm.reservations(deadline=5.0) == ()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from remediator.actuators.ports import Unfit
+from remediator.errors import BadInput, Blocked
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
+from remediator.workflow.places import place_name
 from remediator.workflow.step import Writing
 from remediator.workflow.steps.claim_spare import take_another
 
@@ -37,8 +41,19 @@ class AdmitSpare(Writing):
     def act(self, context: Context) -> Outcome | None:
         """Swap the taints; a spare that cannot be taken any more makes room for the next one."""
         spare = context.the_spare
+        self._keep_for_the_job(context)
         try:
             context.spares.admit(spare)
         except Unfit as error:
             return take_another(spare, f"{spare.node} cannot be taken any more: {error}")
         return None
+
+    def _keep_for_the_job(self, context: Context) -> None:
+        """The worker comes back IDLE: a job that waits for it gets it into its place first. Only a help."""
+        for run in context.runs:
+            kept = context.slurm.reservation(place_name(context.incident, run))
+            if kept is not None:
+                nodes = dict.fromkeys([*kept.nodes, *context.incident.slurm_nodes])
+                with suppress(Blocked, BadInput):
+                    context.slurm.resize_reservation(kept.name, list(nodes))
+                return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from remediator.errors import Retry
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Step
+from slurm_bridge.dependents import dependents
 from slurm_bridge.kinds import classify
 from slurm_bridge.model import SlurmJob
 
@@ -20,11 +23,14 @@ class Survey(Step):
     def check(self, context: Context) -> Outcome | None:
         """Wait with the new runs as facts, or Done when all are on the books."""
         names = frozenset(context.incident.slurm_nodes)
-        jobs = [job for job in context.slurm.jobs() if job.holds_nodes and names & set(job.nodes)]
+        everybody = context.slurm.jobs()
+        jobs = [job for job in everybody if job.holds_nodes and names & set(job.nodes)]
         if not jobs:
             self._refuse_contradiction(context)
-        runs = [run_of(job, names) for job in jobs]
-        fresh = [run for run in runs if run.key not in context.known_runs]
+        runs = [(run_of(job, names), job) for job in jobs]
+        fresh = [
+            _with_dependents(*found, everybody) for found in runs if found[0].key not in context.known_runs
+        ]
         if fresh:
             facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
             return Wait(f"job runs found on {', '.join(sorted(names))}: {len(fresh)}", after=0.0, facts=facts)
@@ -46,6 +52,11 @@ class Survey(Step):
         for name in context.incident.slurm_nodes:
             if context.slurm.node(name).is_busy:
                 raise Retry(f"{name} is busy, yet no job is listed on it: unknown", after=0.5)
+
+
+def _with_dependents(run: JobRun, job: SlurmJob, everybody: Iterable[SlurmJob]) -> JobRun:
+    waiting = sorted({found.job.address for found in dependents(job, everybody)})
+    return run.model_copy(update={"waited_for_by": tuple(waiting)})
 
 
 def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:

@@ -93,6 +93,29 @@ def test_a_place_is_kept_from_the_drain_to_the_next_run(world: World) -> None:
     assert (ran_on.run, ran_on.nodes, ran_on.reservation) == (after.run, after.nodes, "")
 
 
+def test_a_place_takes_in_a_node_that_is_down_and_its_job_is_the_first_there(world: World) -> None:
+    """The replacement comes back under the sick node's name; admit-spare widens the place before that."""
+    before = running(world, world.submit(Spec(nodes=2)))
+    sick, survivor = before.nodes
+    (third,) = NODES - set(before.nodes)
+    running(world, world.submit(Spec(nodes=third)))
+    rival = world.submit(Spec())
+    world.port.drain(sick, REASON, deadline=DEADLINE)
+    reserve(world, survivor)
+    world.port.requeue(before, deadline=DEADLINE)
+    queued(world, before.job_id)
+    put(world, before.job_id)
+    world.port.set_down(sick, REASON, deadline=DEADLINE)
+    world.port.resize_reservation(PLACE, (survivor, sick), deadline=DEADLINE)
+    assert set(place(world).nodes) == {survivor, sick}
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    world.port.resume(sick, deadline=DEADLINE)
+    assert set(running(world, before.job_id, restarts=1).nodes) == {survivor, sick}
+    assert job(world, rival).state == "PENDING"
+    put(world, before.job_id, "")
+    world.port.delete_reservation(PLACE, deadline=DEADLINE)
+
+
 def test_a_job_in_a_flexible_place_may_also_run_outside_of_it(world: World) -> None:
     reserve(world, "gpu-0")
     busy = running(world, world.submit(Spec(nodes="gpu-1")))

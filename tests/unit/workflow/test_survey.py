@@ -131,3 +131,12 @@ def test_a_job_that_must_be_left_alone_is_only_told(job: SlurmJob, why: str) -> 
     run = run_of(job, SICK)
     assert run.release == "tell-only"
     assert why in run.why
+
+
+def test_the_record_names_the_jobs_that_wait_for_a_run(bench: Bench) -> None:
+    waiting = replace(JOB, job_id=8, state="PENDING", nodes=(), dependency="afterok:7(unfulfilled)")
+    other = replace(JOB, job_id=9, state="PENDING", nodes=(), dependency="afterok:6(unfulfilled)")
+    bench.slurm.listed = [JOB, waiting, other]
+    found = STEP.check(bench.see())
+    assert isinstance(found, Wait)
+    assert [body["waited_for_by"] for body in found.facts["runs"]] == [["8"]]
