@@ -21,7 +21,9 @@ from tests.fakes.river import Crash, River
 
 SICK, WORKER = "gpu-0", "w-gpu-0"
 MOMENTS = [
-    f"{step}:{moment}" for step in ("unfence-node", "resume-slurm") for moment in ("intent", "accepted")
+    f"{step}:{moment}"
+    for step in ("accept-node", "unfence-node", "resume-slurm")
+    for moment in ("intent", "accepted")
 ]
 OF_REPLACED = [
     f"{step}:{moment}" for step in ("attach-node", "unfence-node") for moment in ("intent", "accepted")
@@ -193,6 +195,17 @@ def test_somebody_elses_drain_and_cordon_stay(moved: River) -> None:
         said = " ".join(record["why"] for record in chain.read(connection, returns(moved)[0].id))
     assert "its cordon is somebody else's and stays" in said
     assert "'fan is loud, ticket 12' is somebody else's" in said
+
+
+def test_a_machine_whose_test_pod_fails_stays_out_and_no_pod_is_left(moved: River) -> None:
+    moved.kube.api.trials[SICK] = {"phase": "Failed", "reason": "DeadlineExceeded"}
+    assert told(moved).done
+    moved.run()
+    (returning,) = returns(moved)
+    assert returning.state == "closed"
+    assert moved.kube.view(SICK).unschedulable
+    assert moved.slurm.count("resume", WORKER) == 0
+    assert [path for path in moved.kube.api.objects if "remediator-test" in path] == []
 
 
 def test_a_machine_that_fails_its_acceptance_test_stays_out_and_the_return_ends(moved: River) -> None:
