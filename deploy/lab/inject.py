@@ -61,11 +61,15 @@ class Injector:
 
     def gpu_lost(self, node_name: str, gpu: int) -> None:
         """The device plugin sees a GPU gone, and the driver says so."""
+        self.gpu_unhealthy(node_name, gpu)
+        self.xid(node_name, 79, gpu)
+
+    def gpu_unhealthy(self, node_name: str, gpu: int) -> None:
+        """The device plugin sees a GPU gone; nobody says why."""
         found = self._node(node_name)
         if not 0 <= gpu < found.spec.gpus:
             raise LabError(f"no GPU {gpu} on {node_name}: GPU nodes have 0 to {GPUS_PER_NODE - 1}")
         (found.folder / "gpu-bad" / str(gpu)).touch()
-        self.xid(node_name, 79, gpu)
 
     def gpu_found(self, node_name: str, gpu: int) -> None:
         """The GPU is back for the device plugin."""

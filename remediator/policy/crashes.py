@@ -10,8 +10,8 @@ MOVES_JOBS = frozenset({"move-jobs", "full"})
 FRESH_S = 900.0
 STORM_S = 600.0
 STORM = 10
-# SIGINT and SIGTERM, by themselves or as a shell reports them: somebody asked the job to end.
-ASKED_SIGNALS = frozenset({2, 15})
+# SIGINT, SIGKILL and SIGTERM, by themselves or as a shell reports them: somebody else ended the job.
+ASKED_SIGNALS = frozenset({2, 9, 15})
 ASKED_CODES = frozenset({128 + number for number in ASKED_SIGNALS})
 
 

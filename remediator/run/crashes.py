@@ -86,7 +86,7 @@ class Crashes:
     ) -> Judged:
         covering = self._covering(connection, end)
         if is_crash(end):
-            strikes.add(connection, self._strikes(connection, signal, end, machines, covering))
+            self._count(connection, self._strikes(connection, signal, end, machines, covering), end, now)
         crash = self._crash(connection, end, machines, covering, now)
         restart = self._owned(connection, end) or decide_restart(crash)
         if restart.tell and not self._engine.dry_run:
@@ -129,6 +129,13 @@ class Crashes:
             Strike(run, job, work, one.key, one.name, end.ended, said.get(one.key, signal.dedupe))
             for one in accused
         ]
+
+    def _count(self, connection: sa.Connection, found: Sequence[Strike], end: JobEnd, now: float) -> None:
+        strikes.add(connection, found)
+        for strike in found:
+            why = f"job {end.run.address} of {end.run.user or 'unknown'} {end.how} on {strike.node}"
+            detail = {"run": strike.run, "work": strike.work, "evidence": strike.evidence}
+            self._journal.record(connection, "strike", None, now, why=why, target=strike.node, detail=detail)
 
     def _said(self, connection: sa.Connection, machine: Machine, end: JobEnd) -> str | None:
         """The T2 evidence of this machine's present boot within a minute before the end."""

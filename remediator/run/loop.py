@@ -17,6 +17,7 @@ from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
 LOUD = frozenset({"overdue", "incident-held", "condition-lost", "incident-yields"})
+REQUEUES = frozenset({"release-jobs", "restart-job"})
 log = logger(stage="core")
 
 
@@ -90,5 +91,5 @@ class CoreLoop:
         if isinstance(outcome, Done):
             now = self._clock.now()
             self._metrics.step_ended(row.name, now - (row.started_at or now))
-            if row.name == "release-jobs" and row.acted_at is not None:
+            if row.name in REQUEUES and row.acted_at is not None:
                 self._metrics.requeued()

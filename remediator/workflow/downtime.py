@@ -21,6 +21,8 @@ _NODE = {
     "drain-slurm": "decision to DRAIN",
     "fence-node": "DRAIN to fence",
     "survey": "survey",
+    "await-idle": "its jobs ended",
+    "validate-node": "tested",
     "claim-spare": "spare claimed",
     "await-empty": "jobs gone",
     "force-down": "forced",
@@ -49,6 +51,7 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
         return _stretches(incident.fault_at, [("never signalled", max(ends))] if ends else [])
     candidates = (
         ("fault to requeue", asked),
+        ("crash to requeue", _ended(mine, "restart-job")),
         ("saving (SIGTERM to gone)", _ended(mine, "release-jobs")),
         ("delay lifted", _ended(mine, "start-jobs")),
         ("until the spare is in", _admitted(rows, back)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -16,13 +17,20 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 SETTINGS = {"REMEDIATOR_POOLS__TRAINING__RESTART_FAILED_JOBS": "true", "REMEDIATOR_SLURM__JOB_ENDS_S": "2"}
 
 
-@pytest.fixture
-def site(lab: Lab) -> Iterator[Site]:
-    with in_order(lab) as found:
+@contextmanager
+def restarting(lab: Lab, stage: str) -> Iterator[Site]:
+    """A pool at this stage that restarts failed jobs, looked at every 2 s."""
+    with in_order(lab, stage) as found:
         given = [f"{name}={value}" for name, value in SETTINGS.items()]
         found.controller.change("set", "env", "deployment/remediator", *given)
         yield found
         found.controller.change("set", "env", "deployment/remediator", *(f"{name}-" for name in SETTINGS))
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    with restarting(lab, "move-jobs") as found:
+        yield found
 
 
 def submit(site: Site, script: str, *options: str) -> Training:
@@ -33,6 +41,13 @@ def submit(site: Site, script: str, *options: str) -> Training:
 
 def has_failed(job: Training) -> bool:
     return "FAILED" in job.record()["job_state"]
+
+
+def two_crash(site: Site, worker: str) -> None:
+    """Two different jobs end with an error on this worker."""
+    for name in ("one", "two"):
+        job = submit(site, "sleep 3; exit 1", "--no-requeue", f"--nodelist={worker}", f"--job-name={name}")
+        wait_for(f"the end of {name}", partial(has_failed, job), 60, every=0.2)
 
 
 def all_closed(site: Site, node: str, count: int) -> list[Json]:
@@ -81,9 +96,7 @@ def test_two_different_jobs_that_crash_on_a_node_have_it_tested_and_given_back(s
     servers = Servers(site.lab)
     sick = "worker-0"
     node = site.node_of(sick)
-    for name in ("one", "two"):
-        job = submit(site, "sleep 3; exit 1", "--no-requeue", f"--nodelist={sick}", f"--job-name={name}")
-        wait_for(f"the end of {name}", partial(has_failed, job), 60, every=0.2)
+    two_crash(site, sick)
     suspicion, returned = all_closed(site, node, 2)
     assert (suspicion["plan"], returned["plan"]) == ("validate-only", "give-back")
     assert "different jobs crashed on it" in suspicion["cause"]
@@ -95,3 +108,20 @@ def test_two_different_jobs_that_crash_on_a_node_have_it_tested_and_given_back(s
     assert not shown["spec"].get("unschedulable")
     job = submit(site, "sleep 600", f"--nodelist={sick}")
     wait_for("a job on it", lambda: job.is_running(0), 60, every=0.2)
+
+
+def test_a_suspect_node_that_fails_its_test_is_replaced(lab: Lab) -> None:
+    """A GPU is gone and no kernel line says so: the crashes lead to it."""
+    with restarting(lab, "full") as site:
+        sick = "worker-0"
+        node = site.node_of(sick)
+        site.lab.inject.gpu_unhealthy(node, 3)
+        try:
+            two_crash(site, sick)
+            (incident,) = all_closed(site, node, 1)
+        finally:
+            site.lab.inject.gpu_found(node, 3)
+        assert incident["plan"] == "replace"
+        assert "acceptance test failed: 7 of 8 GPUs" in incident["sentence"]
+        assert site.node_of(sick) != node
+        site.refill()

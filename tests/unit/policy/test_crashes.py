@@ -41,6 +41,8 @@ def ended(**changes: object) -> JobEnd:
         (ended(code=143), False),
         (ended(code=0, signal=15), False),
         (ended(code=130), False),
+        (ended(code=0, signal=9), False),
+        (ended(code=137), False),
         (ended(state="OUT_OF_MEMORY", signal=9), False),
     ],
 )

@@ -117,6 +117,16 @@ def test_a_job_another_incident_moves_has_one_phase() -> None:
     assert phases == (Phase("queue and start", 15.0),)
 
 
+def test_a_job_that_crashed_has_nothing_to_save() -> None:
+    rows = [row("restart-job", 16.0, subject=JOB), row("start-jobs", 17.0, subject=JOB)]
+    phases = job_phases(incident(10.0, 15.0), [*rows, row("prove-resume", 20.0, subject=JOB)], JOB)
+    assert phases == (
+        Phase("crash to requeue", 6.0),
+        Phase("delay lifted", 1.0),
+        Phase("queue and start", 3.0),
+    )
+
+
 def test_other_jobs_and_unknown_jobs_count_for_nothing() -> None:
     here = incident(10.0, 12.0)
     mixed = [*job_rows(14.0, 20.0, 21.0, 25.0), row("prove-resume", 99.0, subject="8.1.0")]
