@@ -34,12 +34,15 @@ def suspected(
     return [found[key] for key in few(found)]
 
 
-def may_overtake(connection: sa.Connection, incident: Incident) -> bool:
-    """Whether an incident is about a suspicion that has not come to its end."""
-    if incident.plan not in AFTER_FAILURE or incident.state not in {"open", "held"}:
-        return False
-    rows = steps.of_incident(connection, incident.id)
-    return all(row.name != "validate-node" or row.state != "done" for row in rows)
+def is_suspicion(incident: Incident) -> bool:
+    """Whether an incident is about a suspicion, which graver evidence may overtake."""
+    return incident.plan in AFTER_FAILURE and incident.state in {"open", "held"}
+
+
+def is_tested(connection: sa.Connection, incident: Incident) -> bool:
+    """Whether the test is under way: the machine is empty, so evidence can wait for the verdict."""
+    row = steps.get(connection, incident.id, "validate-node")
+    return row is not None and row.acted_at is not None
 
 
 def overtaken(incident: Incident, decision: Decision, signal: Signal) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from remediator.policy.budgets import Budget, drain_budget
 from remediator.policy.decide import STRIKES, Situation, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
-from remediator.run.suspects import may_overtake, overtaken
+from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
@@ -239,7 +239,7 @@ class Triage:
         """A signal about a machine that has an open incident."""
         if existing.plan == GIVE_BACK:
             return self._during_return(connection, view, signal, machine, existing, now)
-        if may_overtake(connection, existing):
+        if is_suspicion(existing):
             return self._overtake(connection, view, signal, machine, existing, now)
         return _folded(signal, existing)
 
@@ -284,8 +284,10 @@ class Triage:
         evidence = self._evidence(connection, signal, machine, decision, now)
         if evidence is None:
             return None
-        if not evidence.enough or decision.action == "hold":
-            return (f"{folds}: {evidence.sentence}", suspected.id) if not evidence.enough else None
+        if not evidence.enough:
+            return f"{folds}: {evidence.sentence}", suspected.id
+        if decision.action == "hold" or is_tested(connection, suspected):
+            return None
         with connection.begin_nested():
             worse = self._engine.overtake(connection, suspected, overtaken(suspected, decision, signal), now)
             self._ledger.worsen(connection, suspected, worse, now)

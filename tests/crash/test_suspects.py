@@ -14,7 +14,7 @@ from tests.fakes.river import Crash, River
 
 MOMENTS = [
     f"{step}:{moment}"
-    for step in ("drain-slurm", "fence-node", "unfence-node", "resume-slurm")
+    for step in ("drain-slurm", "fence-node", "validate-node", "unfence-node", "resume-slurm")
     for moment in ("intent", "accepted")
 ]
 
