@@ -19,6 +19,7 @@ from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.plan import StepRow
 from remediator.store import incidents, steps
 from remediator.workflow.downtime import Phase, job_phases, node_phases
+from remediator.workflow.holds import oldest
 
 app = typer.Typer(no_args_is_help=True, help="Incidents: list them, or show one as a timeline.")
 
@@ -28,13 +29,14 @@ def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int 
     """The newest incidents, newest first."""
     with open_from(settings).read() as connection:
         found = incidents.recent(connection, limit)
+        ages = {one.id: _held_since(connection, one) for one in found if one.state == "held"}
     if as_json:
         typer.echo(json.dumps([incident.model_dump(mode="json") for incident in found]))
         return
     table = Table("incident", "node", "state", "cause", "opened", box=None)
     for incident in found:
         opened = rfc3339(incident.opened_at)
-        state = state_of(incident.model_dump())
+        state = state_of(incident.model_dump()) + ages.get(incident.id, "")
         table.add_row(incident.id, incident.node, state, incident.cause, opened)
     screen().print(table if found else "no incidents")
 
@@ -48,6 +50,11 @@ def show(incident_id: str, settings: SettingsFile = DEFAULT, as_json: AsJson = F
         typer.echo(json.dumps(story))
         return
     print_story(story, screen(), SystemClock().now())
+
+
+def _held_since(connection: sa.Connection, incident: Incident) -> str:
+    since = oldest(steps.of_incident(connection, incident.id))
+    return f" since {rfc3339(since)}" if since is not None else ""
 
 
 def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:

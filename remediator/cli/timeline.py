@@ -11,6 +11,7 @@ from rich.text import Text
 
 from remediator.cli.screen import span
 from remediator.clock import rfc3339
+from remediator.workflow.holds import HELD_SINCE
 
 WORDS = {
     "intent": "does",
@@ -29,6 +30,7 @@ WORDS = {
     "incident-held": "held",
     "incident-resumed": "goes on",
     "incident-closed": "ended",
+    "still-held": "held",
     "incident-yields": "yields",
     "incident-overridden": "ended",
 }
@@ -103,4 +105,6 @@ def _present(story: dict[str, Any]) -> Iterator[str]:
     for step in story["steps"]:
         if step["state"] != "done" and step["sentence"]:
             word = "held" if step["state"] == "held" else "now"
-            yield f"{word}: {step['about']}: {step['sentence']}"
+            since = step["facts"].get(HELD_SINCE)
+            age = f" (since {rfc3339(since)})" if since and word == "held" else ""
+            yield f"{word}: {step['about']}: {step['sentence']}{age}"

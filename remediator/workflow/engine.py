@@ -21,6 +21,7 @@ from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.follow import FollowUps
 from remediator.workflow.givenback import may_stop
+from remediator.workflow.holds import HELD_SINCE, reminder
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
 from remediator.workflow.ownership import still_drained
@@ -151,6 +152,8 @@ class Engine:
             notices.post(connection, incident, notices.back(incident, answer.call.run, after), now)
         if isinstance(answer.outcome, Wait | Done):
             self._follow_ups.follow(connection, incident, answer.outcome.facts, now)
+        if row.track == "back" and after.state == "held" and HELD_SINCE not in row.facts:
+            notices.post(connection, present, notices.held(present, after.sentence), now)
         self._move_incident(connection, present, after, now)
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
@@ -211,9 +214,21 @@ class Engine:
             if incident is not None and not incident.held_by:
                 runs = tuple(steps.runs_seen(connection, incident_id))
                 spare = spares.of_incident(connection, incident_id)
-                affordable = [self._afford(connection, incident, row, now) for row in rows]
+                known = [self._remind(connection, incident, row, now) for row in rows]
+                affordable = [self._afford(connection, incident, row, now) for row in known]
                 out += [self._call(connection, incident, row, runs, spare, now) for row in affordable if row]
         return out
+
+    def _remind(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
+        """The row; people are told again about one that has been held for long."""
+        after = reminder(row, now)
+        if after is None:
+            return row
+        steps.update(connection, row, facts=after.facts)
+        page = notices.still_held(incident, row, now - after.facts[HELD_SINCE])
+        notices.post(connection, incident, page, now)
+        self._journal.record(connection, "still-held", incident, now, row=row, why=row.sentence)
+        return after
 
     def _afford(
         self, connection: sa.Connection, incident: Incident, row: StepRow, now: float

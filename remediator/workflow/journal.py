@@ -13,6 +13,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait, Yield
 from remediator.model.record import Entry
 from remediator.store import steps
+from remediator.workflow.holds import ageless, aging
 
 MAX_BACKOFF_S = 10.0
 NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold", Yield: "overridden"}
@@ -116,10 +117,10 @@ class Journal:
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
     """The row after an outcome: done, to be looked at again, to be tried again, held, or a person's now."""
     started = row.started_at if row.started_at is not None else now
-    base = replace(row, sentence=outcome.sentence, started_at=started)
+    base = replace(row, sentence=outcome.sentence, started_at=started, facts=ageless(row.facts))
     match outcome:
         case Done(facts=facts):
-            return replace(base, state="done", ended_at=now, facts={**row.facts, **facts})
+            return replace(base, state="done", ended_at=now, facts={**base.facts, **facts})
         case Wait(after=after, patient=patient):
             return replace(base, state="waiting", due_at=now + after, started_at=None if patient else started)
         case Again(after=after):
@@ -127,7 +128,7 @@ def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
         case Unknown(after=after):
             return replace(base, state="waiting", due_at=now + after)
         case Hold(after=after, facts=facts):
-            return replace(base, state="held", due_at=now + after, facts={**row.facts, **facts})
+            return replace(base, state="held", due_at=now + after, facts=aging({**row.facts, **facts}, now))
         case Yield():
             return replace(base, state="held", due_at=now)
 

@@ -74,6 +74,15 @@ def held(incident: Incident, why: str) -> Message:
     return Message(audience="operators", urgency="page", text=text)
 
 
+def still_held(incident: Incident, row: StepRow, seconds: float) -> Message:
+    """Nobody has lifted a hold for long; it waits on."""
+    text = (
+        f"incident {incident.id} on {incident.node} ({incident.cause}) has been held for "
+        f"{seconds / 60:.0f} min: {row.sentence}"
+    )
+    return Message(audience="operators", urgency="page", text=text)
+
+
 def overridden(incident: Incident, found: Yield, signalled: Sequence[str]) -> Message:
     """A person stepped in: what is still done, and which jobs had their signal before."""
     there, other = _SIDES[found.side]

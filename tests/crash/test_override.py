@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from remediator.audit import chain
-from remediator.errors import Ambiguous
+from remediator.errors import Ambiguous, GiveUp
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
 from remediator.kube.spare import CLAIM
 from remediator.model.incident import Incident
@@ -74,7 +74,7 @@ def stands(river: River, **job: Any) -> int:
     held = river.submit_job(width=1, batch=False, **job)
     river.xid(SICK)
     river.run(10.0)
-    assert [incident.state for incident in river.all_incidents()] == ["open"]
+    assert only(river).goes_on
     assert river.kube.view(SICK).unschedulable
     return held
 
@@ -91,6 +91,12 @@ def only(river: River) -> Incident:
 def records(river: River, action: str) -> list[dict[str, Any]]:
     with river.store.read() as connection:
         return [found for found in chain.read(connection) if found["action"] == action]
+
+
+def pages(river: River) -> list[str]:
+    with river.store.read() as connection:
+        waiting = outbox.due(connection, river.clock.now(), 1000)
+    return [row.message.text for row in waiting if row.message.urgency == "page"]
 
 
 def assert_bare(river: River) -> None:
@@ -161,7 +167,7 @@ def test_a_watch_that_is_behind_our_own_write_is_looked_past_once(
     stands(river)
     monkeypatch.setattr(type(river.inventory()), "machine", lambda _self, _name: bare)
     river.run(30.0)
-    assert only(river).state == "open"
+    assert only(river).goes_on
     assert len(records(river, "condition-lost")) == 1
 
 
@@ -256,7 +262,7 @@ def test_the_same_fault_never_acts_again_in_its_boot_and_another_one_does(river:
     assert (len(river.slurm.writes), len(river.kube.writes)) == before
     river.xid(SICK, 64, seq=4)
     river.run(10.0)
-    assert [found.state for found in river.all_incidents()] == ["open", "overridden"]
+    assert [found.goes_on for found in river.all_incidents()] == [True, False]
 
 
 def test_the_same_fault_in_a_later_boot_acts(river: River) -> None:
@@ -311,9 +317,7 @@ def test_people_are_told_once_and_by_name(river: River) -> None:
     stands(river)
     uncordon(river)
     river.run(120.0)
-    with river.store.read() as connection:
-        pages = [row.message.text for row in outbox.due(connection, river.clock.now(), 1000)]
-    said = [text for text in pages if "overridden by human: node gpu-0 was uncordoned" in text]
+    said = [text for text in pages(river) if "overridden by human: node gpu-0 was uncordoned" in text]
     assert len(said) == 1
     assert "what we set in Slurm is taken back" in said[0]
 
@@ -404,6 +408,23 @@ def test_a_lost_answer_while_taking_back_is_looked_up(river: River, hand: Hand, 
     river.run()
     assert len(lost) == 1
     assert_all_taken_back(river, job, hand, writes)
+
+
+def test_a_way_back_that_is_refused_pages_at_once_and_goes_on_when_it_may(river: River) -> None:
+    stands(river)
+
+    def before(op: str, _target: str) -> None:
+        if op == "resume":
+            raise GiveUp("the token may not change nodes")
+
+    uncordon(river)
+    river.slurm.before = before
+    river.run(60.0)
+    assert only(river).state == "yielding"
+    assert len([text for text in pages(river) if "the token may not" in text]) == 1
+    river.slurm.before = _nothing
+    river.run(120.0)
+    assert_overridden(river)
 
 
 def test_a_persons_hold_keeps_even_the_way_back(river: River) -> None:
