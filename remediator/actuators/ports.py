@@ -86,5 +86,7 @@ class SparePool(Protocol):
     def detach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
         """Keep workers off the fenced sick node for good; Blocked unless this incident's fence stands."""
 
-    def attach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
-        """Take back exactly what `detach` of this incident did and is still there."""
+    def attach(
+        self, node: str, uid: str, incident: str, *, as_spare: bool = False, deadline: float
+    ) -> Written:
+        """Take back exactly what `detach` of this incident did and is still there, or make a spare of it."""

@@ -12,6 +12,7 @@ from remediator.errors import Retry
 from remediator.guard import Guard
 from remediator.kube import paths, spare
 from remediator.kube.deadline import Deadline
+from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.patch import Builder, NodeWriter
 from remediator.kube.session import Api
@@ -89,10 +90,18 @@ class LabelledSpares:
         until = Deadline(deadline, self._clock)
         return self._apply(node, uid, lambda view: spare.detach_patch(view, self._keys, incident), until)
 
-    def attach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
-        """Undo this incident's detach."""
+    def attach(
+        self, node: str, uid: str, incident: str, *, as_spare: bool = False, deadline: float
+    ) -> Written:
+        """Undo this incident's detach, or make a spare of the node."""
         until = Deadline(deadline, self._clock)
-        return self._apply(node, uid, lambda view: spare.attach_patch(view, incident), until)
+
+        def build(view: NodeView) -> Json | None:
+            if as_spare:
+                return spare.spare_patch(view, self._keys, incident)
+            return spare.attach_patch(view, incident)
+
+        return self._apply(node, uid, build, until)
 
     def _apply(self, node: str, uid: str, build: Builder, until: Deadline) -> Written:
         return self._nodes.apply(node, uid, build, deadline=until.left())
@@ -180,10 +189,10 @@ class Spares:
         deadline = self._guard.write(f"detach {incident.node}", node=incident.node)
         self._pool.detach(incident.node, incident.node_uid, incident.id, deadline=deadline)
 
-    def attach(self, incident: Incident) -> None:
-        """Undo the detaching."""
+    def attach(self, incident: Incident, *, as_spare: bool = False) -> None:
+        """Undo the detaching, or make a spare of the machine."""
         deadline = self._guard.write(f"attach {incident.node}", node=incident.node)
-        self._pool.attach(incident.node, incident.node_uid, incident.id, deadline=deadline)
+        self._pool.attach(incident.node, incident.node_uid, incident.id, as_spare=as_spare, deadline=deadline)
 
     @contextmanager
     def _letting_go(self, spare: Spare) -> Iterator[None]:

@@ -15,7 +15,7 @@ from remediator.clock import Clock, SystemClock
 from remediator.errors import GiveUp, RemediatorError
 from remediator.settings import load
 from remediator.store import commands
-from remediator.store.commands import EVEN_SO, Command
+from remediator.store.commands import AS_SPARE, EVEN_SO, Command
 from remediator.store.engine import Store, open_store
 
 ANSWER_S = 15.0
@@ -53,9 +53,13 @@ def return_(
     even_so: Annotated[
         bool, typer.Option("--even-so", help="Although a final fault was seen in the node's present boot.")
     ] = False,
+    as_spare: Annotated[
+        bool, typer.Option("--as-spare", help="A replaced node becomes a spare, not a worker node again.")
+    ] = False,
 ) -> None:
     """Give a node back: acceptance test, our taint and cordon off, RESUME where the drain is ours."""
-    _tell("return", f"{node} {EVEN_SO}" if even_so else node, settings)
+    words = [word for word, said in ((EVEN_SO, even_so), (AS_SPARE, as_spare)) if said]
+    _tell("return", " ".join([node, *words]), settings)
 
 
 def _tell(verb: str, argument: str, settings: Path) -> None:

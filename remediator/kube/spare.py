@@ -146,6 +146,20 @@ def detach_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
     return preconditioned(node, annotations={DETACHED: note}, spec={"taints": [*kept, retired]})
 
 
+def spare_patch(node: NodeView, keys: SpareKeys, incident: str) -> Json | None:
+    """Make a spare of the node that this incident took out of its pool, all at once."""
+    if not is_detached(node, incident):
+        return None
+    other = (RETIRED, keys.worker, keys.spare)
+    kept = raw_taints(taint for taint in node.taints if taint.key not in other)
+    return preconditioned(
+        node,
+        annotations={DETACHED: None, ADMITTED: None},
+        labels={keys.spare: keys.value},
+        spec={"taints": [*kept, {"key": keys.spare, "value": keys.value, "effect": EFFECT}]},
+    )
+
+
 def attach_patch(node: NodeView, incident: str) -> Json | None:
     """Take back exactly what `detach_patch` did and is still there; Blocked when its note is unreadable."""
     if not is_detached(node, incident):

@@ -11,9 +11,9 @@ from remediator.model.machine import Machine
 from remediator.policy.rules import Rules
 from remediator.run.triage import Inventory
 from remediator.store import commands, incidents, signals
-from remediator.store.commands import EVEN_SO, Command
+from remediator.store.commands import AS_SPARE, EVEN_SO, Command
 from remediator.workflow.engine import Engine
-from remediator.workflow.givenback import TAKEN_OUT_BY
+from remediator.workflow.givenback import AS_A_SPARE, TAKEN_OUT_BY
 from remediator.workflow.journal import Journal
 
 
@@ -28,17 +28,23 @@ class GiveBack:
 
     def begin(self, connection: sa.Connection, asked: Command, now: float) -> str:
         """Start the return of a node, in the transaction that answers the command; BadInput says why not."""
-        name, _, word = asked.argument.partition(" ")
+        name, _, said = asked.argument.partition(" ")
+        words = frozenset(said.split())
+        if self._engine.dry_run:
+            raise BadInput("node", "dry_run is on: nothing is written, so nothing can be returned")
         machine = self._known(name)
-        _refuse_open(connection, machine)
+        self._refuse_open(connection, machine, now)
         before = _taken_out_by(connection, machine)
-        if word != EVEN_SO:
+        if AS_SPARE in words:
+            _refuse_worker(machine, before)
+        if EVEN_SO not in words:
             self._refuse_evidence(connection, machine)
         returning = _return_of(machine, before, asked.actor, now)
         incidents.insert(connection, returning)
-        detail = {"plan": GIVE_BACK, TAKEN_OUT_BY: before.id, EVEN_SO: word == EVEN_SO}
+        detail = {"plan": GIVE_BACK, TAKEN_OUT_BY: before.id, EVEN_SO: EVEN_SO in words}
         self._journal.record(connection, "decision", returning, now, why=returning.sentence, detail=detail)
-        self._engine.start(connection, returning, now, {TAKEN_OUT_BY: before.id})
+        facts = {TAKEN_OUT_BY: before.id, AS_A_SPARE: AS_SPARE in words}
+        self._engine.start(connection, returning, now, facts)
         paused = commands.paused_by(connection)
         when = f" once {paused} or somebody else says `remediator resume`" if paused else ""
         return f"{name} is being returned{when}; follow it with `remediator incidents show {returning.id}`"
@@ -50,6 +56,22 @@ class GiveBack:
         if machine.pool is None:
             raise BadInput("node", f"{name} is in no pool: it is never written")
         return machine
+
+    def _refuse_open(self, connection: sa.Connection, machine: Machine, now: float) -> None:
+        present = incidents.open_for(connection, machine.key)
+        if present is not None and present.dry_run:
+            self._engine.end_dry_run(connection, present, now)
+            present = None
+        if present is None:
+            return
+        see = f"see `remediator incidents show {present.id}`"
+        if present.plan == GIVE_BACK:
+            raise BadInput("node", f"{machine.name} is being returned already; {see}")
+        raise BadInput(
+            "node",
+            f"incident {present.id} ({present.cause}) is {present.state} on {machine.name}: "
+            f"a node is returned after its incident has closed; {see}",
+        )
 
     def _refuse_evidence(self, connection: sa.Connection, machine: Machine) -> None:
         """Evidence of a final fault is valid for its boot: what has not been rebooted has not been mended."""
@@ -65,18 +87,9 @@ class GiveBack:
                 )
 
 
-def _refuse_open(connection: sa.Connection, machine: Machine) -> None:
-    present = incidents.open_for(connection, machine.key)
-    if present is None:
-        return
-    see = f"see `remediator incidents show {present.id}`"
-    if present.plan == GIVE_BACK:
-        raise BadInput("node", f"{machine.name} is being returned already; {see}")
-    raise BadInput(
-        "node",
-        f"incident {present.id} ({present.cause}) is {present.state} on {machine.name}: "
-        f"a node is returned after its incident has closed; {see}",
-    )
+def _refuse_worker(machine: Machine, before: Incident) -> None:
+    if machine.slurm_nodes or before.plan != "replace":
+        raise BadInput("node", f"{machine.name} is still a worker node: only a replaced one becomes a spare")
 
 
 def _taken_out_by(connection: sa.Connection, machine: Machine) -> Incident:

@@ -10,7 +10,10 @@ from remediator.store.schema import command, meta
 
 PAUSED = "paused-by"
 EVEN_SO = "even-so"
-"""Second word of the argument of `return`: a person knows of the evidence against it."""
+AS_SPARE = "as-spare"
+"""Words behind the node in the argument of `return`: a person knows of the evidence against it; the node
+becomes a spare.
+"""
 
 
 @dataclass(frozen=True)

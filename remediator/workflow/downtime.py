@@ -47,7 +47,8 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
     back = _ended(mine, "prove-resume")
     asked = mine["release-jobs"].acted_at if "release-jobs" in mine else None
     if "release-jobs" in mine and asked is None:
-        ends = [at for name in mine if (at := _ended(mine, name)) is not None]
+        left = ("release-jobs", "start-jobs", "prove-resume")
+        ends = [at for name in left if (at := _ended(mine, name)) is not None]
         return _stretches(incident.fault_at, [("never signalled", max(ends))] if ends else [])
     candidates = (
         ("fault to requeue", asked),

@@ -9,6 +9,7 @@ from remediator.model.plan import StepRow
 from remediator.workflow.context import Context
 
 TAKEN_OUT_BY = "taken_out_by"
+AS_A_SPARE = "as_spare"
 RESUMED = "resumed; looked at again after 30 s"
 
 

@@ -129,7 +129,32 @@ def test_two_crashes_of_a_return_repeat_nothing(moved: River, first: str, second
     assert moved.slurm.count("resume", WORKER) == 1
 
 
-def crashes(river: River, moments: list[str]) -> list[str]:
+@pytest.mark.parametrize("moment", [None, *OF_REPLACED])
+def test_a_replaced_node_becomes_a_spare_that_the_next_incident_takes(
+    replaced: River, moment: str | None
+) -> None:
+    assert crashes(replaced, [moment] if moment else [], f"{SICK} as-spare") == []
+    node = replaced.kube.view(SICK)
+    assert {taint.key for taint in node.taints} == {SpareKeys().spare}
+    assert (node.labels.get(SpareKeys().spare), node.unschedulable) == ("true", False)
+    assert not {FENCED, INCIDENT, DID, CORDON_REASON, DETACHED, RETIRED} & set(node.annotations)
+    replaced.names.append(replaced.names.pop(replaced.names.index(SICK)))
+    replaced.xid("gpu-1", seq=50)
+    replaced.run()
+    assert replaced.worker_node("w-gpu-1") == SICK
+
+
+def test_a_node_that_still_has_its_worker_becomes_no_spare(moved: River) -> None:
+    assert "only a replaced one becomes a spare" in told(moved, f"{SICK} as-spare").answer
+
+
+def test_nothing_is_returned_in_a_dry_run(tmp_path: Path) -> None:
+    river = River(tmp_path, dry_run=True)
+    assert "dry_run is on" in told(river).answer
+    assert river.kube.writes == []
+
+
+def crashes(river: River, moments: list[str], argument: str = SICK) -> list[str]:
     """Return the node with crashes at these moments, in this order; those that never came."""
     left = list(moments)
 
@@ -139,7 +164,7 @@ def crashes(river: River, moments: list[str]) -> list[str]:
             raise Crash(now)
 
     river.probe = probe
-    ask(river)
+    ask(river, argument)
     river.run_through_crashes()
     return left
 

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.lab.api import Lab
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
+from remediator.kube.spare import SpareKeys
 from tests.e2e.helpers import Json, Servers, Site, in_order
 from tests.servers.slurm import wait_for
 
@@ -94,3 +95,42 @@ def test_a_controller_killed_after_the_resume_repeats_nothing(armed: Site) -> No
     armed.trains(job)
     story = armed.controller.story(found["id"])
     assert [step["state"] for step in story["steps"]] == ["done"] * len(story["steps"])
+
+
+@pytest.fixture
+def replacing(lab: Lab) -> Iterator[Site]:
+    with in_order(lab, "full") as found:
+        yield found
+
+
+def test_a_replaced_node_is_planned_for_replaced_and_returned_as_the_next_spare(replacing: Site) -> None:
+    site, key = replacing, SpareKeys().spare
+    job = site.train()
+    site.trains(job)
+    node = site.node_of(job.workers()[0])
+    before = Servers(site.lab)
+    plan = json.loads(site.controller.run("plan", node, "--json"))
+    assert before.writes() == 0
+    assert (plan["action"], plan["plan"], plan["unknown"], plan["vetoes"]) == ("act", "replace", [], [])
+    (seen,) = plan["jobs"]
+    assert (seen["address"], seen["released"], seen["gpus"]) == (job.address, True, 16)
+
+    site.lab.inject.xid(node, 79)
+    site.moves(job)
+    assert site.closes(node, 120)["plan"] == "replace"
+    assert key not in str(shown(site, plan["spare"])["spec"])  # the very spare that was promised
+    site.controller.run("return", node, "--even-so", "--as-spare")
+    returned(site, node)
+    found = shown(site, node)
+    assert [taint["key"] for taint in found["spec"]["taints"]] == [key]
+    assert found["metadata"]["labels"][key] == "true"
+    assert not found["spec"].get("unschedulable")
+    assert spares_ready(site) == [node]
+
+
+def spares_ready(site: Site) -> list[str]:
+    """What the doctor, who has no complaint but the lab's short grace, says of the pool's spares."""
+    found = json.loads(site.lab.remediator("doctor", "--json", check=False))
+    assert [one["check"] for one in found if one["level"] != "ok"] == ["KillWait"]
+    (says,) = [one["says"] for one in found if one["check"] == "spares of training"]
+    return [str(name) for name in says.removeprefix("1 ready: ").split(", ")]

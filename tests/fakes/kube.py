@@ -284,9 +284,14 @@ class FakeSpares:
         """See the port."""
         return self._write("detach", lambda: self._driver.detach(node, uid, incident, deadline=deadline))
 
-    def attach(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:
+    def attach(
+        self, node: str, uid: str, incident: str, *, as_spare: bool = False, deadline: float
+    ) -> Written:
         """See the port."""
-        return self._write("attach", lambda: self._driver.attach(node, uid, incident, deadline=deadline))
+        return self._write(
+            "attach",
+            lambda: self._driver.attach(node, uid, incident, as_spare=as_spare, deadline=deadline),
+        )
 
     def _write(self, op: str, act: Callable[[], Written]) -> Written:
         written: Written = self._hooked(op, act)

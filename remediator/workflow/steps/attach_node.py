@@ -1,4 +1,4 @@
-"""attach-node: the worker taint comes back in place of ours, exactly as detach-node had found it."""
+"""attach-node: in place of our taint the worker taint comes back as it was, or the spare taint is put."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
-from remediator.workflow.givenback import taken_out_by
+from remediator.workflow.givenback import AS_A_SPARE, taken_out_by
 from remediator.workflow.step import Writing
 
 
@@ -28,5 +28,5 @@ class AttachNode(Writing):
 
     def act(self, context: Context) -> Outcome | None:
         """One PATCH."""
-        context.spares.attach(taken_out_by(context))
+        context.spares.attach(taken_out_by(context), as_spare=bool(context.row.facts.get(AS_A_SPARE)))
         return None

@@ -46,7 +46,10 @@ class Survey(Step):
             return Done("no job runs there")
         grace = context.slurm.config().kill_wait
         given = f"{grace} s" if grace is not None else "an unknown time"
-        return Done(f"job runs to be moved: {runs}; Slurm gives each {given} to save", {"grace_s": grace})
+        moved = sum(run.release == "requeue" for run in context.runs)
+        alone = f"; left alone: {runs - moved}" if moved < runs else ""
+        text = f"job runs to be moved: {moved}{alone}; Slurm gives each {given} to save"
+        return Done(text, {"grace_s": grace})
 
     def _refuse_contradiction(self, context: Context) -> None:
         for name in context.incident.slurm_nodes:
