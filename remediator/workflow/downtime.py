@@ -24,6 +24,7 @@ _NODE = {
     "await-idle": "its jobs ended",
     "validate-node": "tested",
     "claim-spare": "spare claimed",
+    "validate-spare": "spare proven",
     "await-empty": "jobs gone",
     "force-down": "forced",
     "evict-pods": "pods evicted",

@@ -9,11 +9,12 @@ from rich.table import Table
 from deploy.lab.demo.screen import Screen
 from deploy.lab.demo.verdict import Result, problems, waited
 
-_JOB = ("hold-place", "release-jobs", "start-jobs", "prove-resume", "free-place")
-_NODE = (
+JOB_STEPS = ("hold-place", "release-jobs", "start-jobs", "prove-resume", "free-place")
+NODE_STEPS = (
     "drain-slurm",
     "fence-node",
     "claim-spare",
+    "validate-spare",
     "evict-pods",
     "detach-node",
     "admit-spare",
@@ -46,8 +47,8 @@ def _timeline(result: Result) -> Table:
     table.add_row("0.0 s", "", "a GPU falls off the bus")
     for line in result.story["timeline"]:
         name = line["step"].partition(" ")[0]
-        if line["what"] == "done" and name in _JOB + _NODE:
-            cells = (line["why"], "") if name in _JOB else ("", line["why"])
+        if line["what"] == "done" and name in JOB_STEPS + NODE_STEPS:
+            cells = (line["why"], "") if name in JOB_STEPS else ("", line["why"])
             table.add_row(f"{line['after']:.1f} s", *cells)
     ended, started = (at - result.fault_at for at in (result.victim.ended_at, result.older.started_at))
     table.add_row(f"{ended:.0f} s", f"{job} is {result.victim.state}", "")

@@ -19,6 +19,7 @@ PIPE_COLUMNS = 132
 _STYLE = {
     "decision": "bold",
     "intent": "dim",
+    "wait": "dim",
     "done": "green",
     "spare-claimed": "cyan",
     "held": "yellow",

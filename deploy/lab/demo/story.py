@@ -14,9 +14,10 @@ from deploy.lab.demo.breaks import Break
 from deploy.lab.demo.jobs import Queue, Run
 from deploy.lab.demo.screen import Screen
 from deploy.lab.demo.verdict import Bystander, Result, harm
-from deploy.lab.spec import NODES, SPARE_TAINT, WORKERS
+from deploy.lab.slinky.model import POD_PROTECT
+from deploy.lab.spec import NODES, SLURM_NAMESPACE, SPARE_TAINT, WORKERS
 
-STEPS, PACE_S = 400, 0.05
+STEPS, PACE_S = 500, 0.05
 OLDER_STEPS = 40
 FAULT_AFTER_STEP = 120
 ENDLESS, SLOW_S = 1_000_000, 0.5
@@ -115,14 +116,17 @@ class Story:
     def _train(self, queue: Queue, cast: Cast) -> bool:
         jobs = queue.jobs()
         others = all(queue.run(jobs[address]).reached() >= 1 for address in cast.bystanders)
-        return others and queue.run(jobs[cast.victim]).reached() >= FAULT_AFTER_STEP
+        victim = jobs[cast.victim]
+        # Slinky protects a busy worker's pod some seconds late; most faults come later than that.
+        protected = all(self._pod(worker)["labels"].get(POD_PROTECT) == "true" for worker in victim.nodes)
+        return others and protected and queue.run(victim).reached() >= FAULT_AFTER_STEP
 
     # --- the fault and the answer
 
     def _fault(self, queue: Queue, cast: Cast) -> Result:
         victim = queue.job(cast.victim)
         worker = victim.nodes[0]
-        node = self._node_of(worker)
+        node = self._pod(worker)["node"]
         if self._break is Break.SPARE:
             breaks.cordon(self._lab, self._spare)
         self._screen.chapter(f"GPU 3 of {node} ({worker}) falls off the bus under job {cast.victim}")
@@ -151,11 +155,12 @@ class Story:
         raise Failed(f"the incident was not closed within {CLOSE_S:.0f} s: {_open_steps(story)}")
 
     def _show(self, lines: list[dict[str, Any]], shown: int, tell: Callable[[str], None]) -> int:
-        """What is waited for goes beside the spinner, all else becomes a line."""
-        for line in lines[shown:]:
+        """Each line once: an attempt that is repeated says the same again."""
+        said = [(line["what"], line["step"], line["why"]) for line in lines]
+        for at, line in enumerate(lines[shown:], shown):
             if line["what"] == "wait":
                 tell(line["why"])
-            elif line["what"] != "incident-closed":  # says the same as the step before it
+            if said[at] not in said[:at] and line["what"] != "incident-closed":  # says what `close` said
                 self._screen.step(line)
         return len(lines)
 
@@ -208,7 +213,7 @@ class Story:
             result.terms[rank] = sum(term["rank"] == rank for term in run.events("TERM"))
         result.resumed_at = min((int(event["step"]) for event in run.events("START", 1)), default=-1)
         result.saved_at = max((int(event["step"]) for event in run.events("END", 0)), default=-1)
-        result.worker_is_on = self._node_of(result.moved_worker)
+        result.worker_is_on = self._pod(result.moved_worker)["node"]
         result.bystanders = tuple(
             Bystander(f"job {address} ({what})", harm(jobs[address], queue.run(jobs[address]), reached))
             for (address, what), reached in zip(cast.bystanders.items(), result.steps_before, strict=True)
@@ -216,9 +221,9 @@ class Story:
 
     # --- looking
 
-    def _node_of(self, worker: str) -> str:
-        pod = json.loads(self._lab.kubectl("-n", "slurm", "get", "pod", worker, "-o", "json"))
-        return str(pod["spec"].get("nodeName", ""))
+    def _pod(self, worker: str) -> dict[str, Any]:
+        pod = self._lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods/{worker}")
+        return {"labels": pod["metadata"].get("labels", {}), "node": pod["spec"].get("nodeName", "")}
 
     def _incident_of(self, node: str) -> str:
         found = json.loads(self._lab.remediator("incidents", "list", "--json"))

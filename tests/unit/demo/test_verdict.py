@@ -11,9 +11,10 @@ import pytest
 
 from deploy.lab.demo.breaks import Break
 from deploy.lab.demo.jobs import Job, Run
-from deploy.lab.demo.report import print_report, promises
+from deploy.lab.demo.report import JOB_STEPS, NODE_STEPS, print_report, promises
 from deploy.lab.demo.screen import Screen
 from deploy.lab.demo.verdict import SCHEDULING_S, Bystander, Result, harm, problems
+from remediator.workflow.plans import PLANS
 
 SHA = "7288fd74"
 VICTIM = Job("5", 5, "COMPLETED", "None", 1, ("worker-0", "worker-1"), 1, started_at=112, ended_at=126)
@@ -91,6 +92,11 @@ def test_whatever_does_not_hold_fails_and_is_named_in_one_line(
     assert status == 1
     assert lines[-1].startswith(f"FAIL {name}: ")
     assert "PASS" not in lines
+
+
+def test_the_timeline_leaves_no_step_of_a_replacement_out() -> None:
+    left_out = {"admit", "survey", "await-empty", "force-down", "close"}
+    assert {planned.name for planned in PLANS["replace"]} - left_out == {*JOB_STEPS, *NODE_STEPS}
 
 
 def test_every_sabotage_has_a_promise_that_is_named_after_it() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.workflow.downtime import Phase, job_phases, node_phases
+from remediator.workflow.plans import PLANS
 
 JOB = "7.100.0"
 moments = st.floats(0, 1e5).map(lambda at: round(at, 3))
@@ -78,27 +79,13 @@ def test_a_job_that_waits_for_the_spare_says_so_and_one_that_does_not_is_spared(
     assert job_phases(incident(10.0, 12.0), before, JOB)[3:] == (Phase("queue and start", 4.0),)
 
 
-def test_a_replaced_nodes_phases_go_on_to_the_worker_on_the_spare() -> None:
-    names = (
-        "survey",
-        "claim-spare",
-        "await-empty",
-        "evict-pods",
-        "detach-node",
-        "admit-spare",
-        "rejoin-slurm",
-    )
+def test_every_step_of_a_nodes_track_is_a_phase_of_its_own() -> None:
+    names = [planned.name for planned in PLANS["replace"] if planned.track == "node"]
     rows = [row(name, 13.0 + at) for at, name in enumerate(names)]
-    phases = node_phases(incident(10.0, 12.0), rows)
-    assert [phase.name for phase in phases[2:]] == [
-        "spare claimed",
-        "jobs gone",
-        "pods evicted",
-        "out of the pool",
-        "spare admitted",
-        "worker back",
-    ]
-    assert total(phases) == 9.0
+    decided, *phases = node_phases(incident(10.0, 12.0), rows)
+    assert decided == Phase("fault to decision", 2.0)
+    assert [phase.seconds for phase in phases] == [1.0] * len(names)
+    assert len({phase.name for phase in phases}) == len(names)
 
 
 def test_a_job_that_is_under_way_has_the_phases_that_are_over() -> None:
