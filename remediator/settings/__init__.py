@@ -7,6 +7,7 @@ from remediator.settings.example import example
 from remediator.settings.load import load, overrides
 from remediator.settings.problems import SettingsError
 from remediator.settings.tree import (
+    Acceptance,
     Alertmanager,
     BreakerSettings,
     Budgets,
@@ -27,6 +28,7 @@ from remediator.settings.tree import (
 )
 
 __all__ = [
+    "Acceptance",
     "Alertmanager",
     "BreakerSettings",
     "Budgets",

@@ -25,6 +25,7 @@ CHECKS: dict[str, Check] = {
     "clock of Kubernetes": kubernetes.kubernetes_clock,
     "pools": kubernetes.pools,
     "spares": kubernetes.spares,
+    "acceptance test": kubernetes.acceptance_test,
     "store": service.store,
     "clock of the store": service.store_clock,
     "leader": service.leader,

@@ -82,6 +82,18 @@ def spares(site: Site) -> list[Finding]:
     return [_spares(driver, name, pool) for name, pool in site.settings.pools.items()]
 
 
+def acceptance_test(site: Site) -> Finding:
+    """What a node has to show before it takes jobs, beyond being Ready with all its GPUs healthy."""
+    check, test = "acceptance test", site.settings.acceptance
+    if test.image is None:
+        return warn(
+            check,
+            "none: Ready and healthy GPUs are all a node has to show",
+            "set acceptance.image and .command",
+        )
+    return ok(check, f"{test.image} in namespace {test.namespace}, {test.deadline_s} s at most")
+
+
 def _pool(name: str, pool: Pool, labels: list[Mapping[str, str]]) -> Finding:
     wanted = pool.node_selector.items()
     count = sum(all(of_node.get(key) == value for key, value in wanted) for of_node in labels)

@@ -24,7 +24,7 @@ from remediator.run.doctor import kubernetes, service, slurm
 from remediator.run.doctor.examine import CHECKS, examine, status
 from remediator.run.doctor.finding import Finding, of_clock
 from remediator.run.doctor.site import Site
-from remediator.settings import Cluster, Pool, Prometheus, Settings, Slurm, Store, Webhook
+from remediator.settings import Acceptance, Cluster, Pool, Prometheus, Settings, Slurm, Store, Webhook
 from remediator.store import commands
 from slurm_bridge.model import SlurmConfig
 from tests.fakes.river import River
@@ -286,6 +286,16 @@ def test_rights_beyond_need_are_named_wildcards_and_wider_ones_too() -> None:
     assert {str(right) for right in access.excess(wider, wanted)} == {
         "* *.*", "delete pods", "get leases.coordination.k8s.io",
     }  # fmt: skip
+
+
+def test_a_site_without_an_acceptance_test_is_told_what_that_means(river: River) -> None:
+    found = kubernetes.acceptance_test(site(river))
+    assert (found.level, "acceptance.image" in found.change) == ("warn", True)
+    tested = site(river, acceptance=Acceptance(image="localhost/test:1", namespace="slurm"))
+    assert kubernetes.acceptance_test(tested).level == "ok"
+    assert {"create pods in namespace slurm", "delete pods in namespace slurm"} <= {
+        str(right) for right in kubernetes._wanted(tested)
+    }
 
 
 def test_pools_and_spares_are_counted(river: River) -> None:
