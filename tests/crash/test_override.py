@@ -12,9 +12,10 @@ from remediator.audit import chain
 from remediator.errors import Ambiguous, GiveUp
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
 from remediator.kube.spare import CLAIM
-from remediator.model.incident import Incident
+from remediator.model.incident import VALIDATE, Incident
 from remediator.store import commands, outbox
 from remediator.store.commands import Command
+from tests.crash.test_suspects import crashes, settle, watched
 from tests.fakes.river import Crash, River
 from tests.fakes.slurm import Write
 
@@ -425,6 +426,28 @@ def test_a_way_back_that_is_refused_pages_at_once_and_goes_on_when_it_may(river:
     river.slurm.before = _nothing
     river.run(120.0)
     assert_overridden(river)
+
+
+def test_a_suspect_that_is_resumed_under_its_test_is_let_go_with_the_test(river: River) -> None:
+    watched(river)
+    river.kube.api.trials[SICK] = {"phase": "Running"}
+    crashes(river, "one")
+    settle(river, 20.0)
+    crashes(river, "two")
+    settle(river, 20.0)
+    assert len(tests_on(river)) == 1
+    resume(river)
+    settle(river)
+    (suspected,) = [one for one in river.all_incidents() if one.plan == VALIDATE]
+    assert suspected.state == "overridden"
+    assert tests_on(river) == []
+    assert_bare(river)
+
+
+def tests_on(river: River) -> list[str]:
+    """Pods of acceptance tests on the sick node."""
+    found = river.kube._driver.pods_on(SICK, deadline=5.0)
+    return [pod.key for pod in found if not pod.name.startswith("w-") and not pod.finished]
 
 
 def test_a_persons_hold_keeps_even_the_way_back(river: River) -> None:

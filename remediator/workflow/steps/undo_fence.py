@@ -28,7 +28,7 @@ class UndoFence(Writing):
         lifted = overridden(node, incident.id)
         if lifted:
             return Done(f"{lifted}: it stays as it is")
-        if not bears_fence(node, incident):
+        if not bears_fence(node, incident) and not _is_tested(context):
             return Done(f"nothing of ours is on {incident.node}")
         return None
 
@@ -37,8 +37,17 @@ class UndoFence(Writing):
         return f"take our taint, and the cordon and its reason where we set them, off {incident.node}"
 
     def act(self, context: Context) -> Outcome | None:
-        """Back into its pool first, while the fence still stands."""
+        """Its acceptance test is ended, and it is back in its pool, while the fence still stands."""
+        incident = context.incident
+        if _is_tested(context):
+            context.acceptance.clear(incident.node, incident.node_uid, incident.id)
         if context.spares.is_detached(context.incident):
             context.spares.attach(context.incident)
         context.nodes.unfence(context.incident)
         return None
+
+
+def _is_tested(context: Context) -> bool:
+    """Whether a test of this incident is still on the machine: it was suspected and nothing more."""
+    incident = context.incident
+    return context.acceptance.look(incident.node, incident.node_uid, incident.id).pod
