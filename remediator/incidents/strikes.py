@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from remediator.model.strike import Strike
@@ -12,14 +12,19 @@ MOST_AT_ONCE = 2
 
 
 def accusers(machine: str, strikes: Iterable[Strike]) -> dict[str, int]:
-    """Jobs whose every crash was (also) on this machine, and in how many runs.
+    """Jobs whose every crash was (also) on this machine, and how often the same one of their tasks crashed.
 
     A job that crashed without it as well carries its fault with it: it says nothing about the machine.
+    Tasks of one array that crash side by side are one job that crashed once.
     """
     crashes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for strike in strikes:
         crashes[strike.job][strike.run].add(strike.machine)
-    return {job: len(runs) for job, runs in crashes.items() if all(machine in on for on in runs.values())}
+    return {
+        job: max(Counter(run.partition(".")[0] for run in runs).values())
+        for job, runs in crashes.items()
+        if all(machine in on for on in runs.values())
+    }
 
 
 def suspicion(machine: str, strikes: Iterable[Strike]) -> str | None:

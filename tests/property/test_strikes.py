@@ -84,6 +84,13 @@ def test_too_many_at_once_are_nobody(found: list[str]) -> None:
     assert few(found) == (found if len(found) <= MOST_AT_ONCE else [])
 
 
+def test_tasks_of_one_array_that_crash_side_by_side_are_one_crash() -> None:
+    tasks = [Strike(f"{task}.100.0", "9", "alice/a", "m0", "m0", 1.0, "e") for task in (9, 10, 11)]
+    assert suspicion("m0", tasks) is None
+    again = Strike("10.130.1", "9", "alice/a", "m0", "m0", 2.0, "e")
+    assert suspicion("m0", [*tasks, again]) == "job 9 crashed on it 2 times and nowhere else"
+
+
 def test_the_sentence_names_the_jobs() -> None:
     two = struck([("12", "alice/a", frozenset({"m0"})), ("7", "bob/b", frozenset({"m0"}))])
     assert suspicion("m0", two) == "different jobs crashed on it: 7, 12"
