@@ -33,7 +33,7 @@ class RestartJob(Writing):
         if job.state != "FAILED":
             return Done(f"job {run.address} is {job.state}: nothing is restarted")
         if ASKS in context.row.facts and not forgotten(context, job):
-            return Done(f"job {run.address} stays failed: its requeue was lost twice")
+            return Done(f"job {run.address} stays failed: its requeue was taken and lost")
         release = classify(replace(job, state="RUNNING"), frozenset())
         return None if release.act == "requeue" else Done(f"job {run.address} stays failed: {release.why}")
 
