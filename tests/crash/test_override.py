@@ -435,16 +435,16 @@ def test_a_suspect_that_is_resumed_under_its_test_is_let_go_with_the_test(river:
     settle(river, 20.0)
     crashes(river, "two")
     settle(river, 20.0)
-    assert len(tests_on(river)) == 1
+    assert len(trials_on(river)) == 1
     resume(river)
     settle(river)
     (suspected,) = [one for one in river.all_incidents() if one.plan == VALIDATE]
     assert suspected.state == "overridden"
-    assert tests_on(river) == []
+    assert trials_on(river) == []
     assert_bare(river)
 
 
-def tests_on(river: River) -> list[str]:
+def trials_on(river: River) -> list[str]:
     """Pods of acceptance tests on the sick node."""
     found = river.kube._driver.pods_on(SICK, deadline=5.0)
     return [pod.key for pod in found if not pod.name.startswith("w-") and not pod.finished]
