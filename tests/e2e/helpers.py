@@ -321,14 +321,21 @@ class Site:
         return str(json.loads(result.read_text())["sha256"])
 
     def mend(self) -> None:
-        """No job, no fence, four idle workers, a controller without open incidents."""
+        """No job, no fence, four idle workers, a controller without open incidents.
+
+        Those are forgotten first: mending is a person's hand, and what a person overrides stays overridden.
+        """
+        self._forget_open()
         self.lab.slurm("scancel", "--user=root", "--full", "--signal=KILL", check=False)
         self.lab.slurm("scancel", "--user=root", check=False)
         for node in self.lab.api.get("/api/v1/nodes")["items"]:
             if node["spec"].get("unschedulable") or FENCED in str(node["spec"]):
                 self._unfence(node)
-        self.controller.wait()
         wait_for(f"{WORKERS} idle workers", self._all_idle, 90, every=0.3)
+        self._forget_open()
+
+    def _forget_open(self) -> None:
+        self.controller.wait()
         if self.controller.metric("remediator_incidents_open"):
             self.controller.forget()
 
