@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,13 +13,19 @@ _OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
 _GOES_ON = sa.exists().where(
     step.c.incident == incident.c.id, UNFINISHED, step.c.name.in_(sa.bindparam("until", expanding=True))
 )
+_NOT_BEGUN = sa.exists().where(
+    step.c.incident == incident.c.id,
+    step.c.state == sa.literal_column("'held'"),
+    step.c.acted_at.is_(None),
+    step.c.name.in_(sa.bindparam("first", expanding=True)),
+)
 _OF_POOL = sa.and_(debit.c.pool == sa.bindparam("pool"), debit.c.budget == sa.bindparam("budget"))
 _STANDING = (
     sa.select(
         debit.c.incident,
         incident.c.node,
         debit.c.at,
-        sa.and_(OPEN, _GOES_ON).label("in_use"),
+        sa.and_(OPEN, _GOES_ON, ~_NOT_BEGUN).label("in_use"),
     )
     .join(incident, incident.c.id == debit.c.incident)
     .where(
@@ -32,12 +38,20 @@ _STANDING = (
 
 
 def standing(
-    connection: sa.Connection, pool: str, budget: str, until: Sequence[str], since: float
+    connection: sa.Connection,
+    pool: str,
+    budget: str,
+    *,
+    first: Collection[str],
+    until: Collection[str],
+    since: float,
 ) -> list[sa.Row[Any]]:
-    """Debits (incident, node, at, in_use) drawn after `since` or by open incidents; one is in use while its
-    incident is open and one of its steps named in `until` is not done.
+    """Debits (incident, node, at, in_use) drawn after `since` or by open incidents. One is in use while its
+    incident is open and one of its steps named in `until` is not done, unless one named in `first` is held
+    before it ever acted.
     """
-    values = {"pool": pool, "budget": budget, "until": list(until), "since": since}
+    known = {"pool": pool, "budget": budget, "since": since}
+    values = known | {"first": list(first), "until": list(until)}
     return list(connection.execute(_STANDING, values))
 
 

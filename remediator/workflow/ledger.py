@@ -24,7 +24,8 @@ GUARDED: dict[str, Budget] = {
 }
 """Steps that draw on a budget, once per incident, before their first INTENT."""
 DRAWS_FIRST = frozenset({"claim-spare"})
-"""Steps whose very look takes something, a spare: they draw before it; the others once they want to act."""
+"""Steps whose very look takes something, a spare: they draw before it; the others once
+they want to act. Held before it ever acted, by a veto say, such a step uses nothing."""
 UNBREAKABLE: frozenset[Budget] = frozenset({"drain_t0"})
 """Budgets that no breaker closes: a known-bad node must not take jobs."""
 # A debit is in use until these are done; every drain and replacement until the incident is closed.
@@ -82,12 +83,14 @@ class Ledger:
         if budget is None or incident.dry_run:
             return None
         standing = self._standing(connection, incident.pool, budget, now)
-        if any(debit.incident == incident.id for debit in standing):
+        mine = next((debit for debit in standing if debit.incident == incident.id), None)
+        if mine is not None and mine.in_use:
             return None
+        others = [debit for debit in standing if debit is not mine]
         refused = self._broken(connection, incident.pool, budget, incident.id, now) or self._refusal(
-            budget, incident.pool, standing, now
+            budget, incident.pool, others, now
         )
-        if refused is None:
+        if refused is None and mine is None:
             self._debit(connection, incident, budget, row.name, now)
         return refused
 
@@ -117,7 +120,9 @@ class Ledger:
         return self._breakers.refusal(connection, pool, incident, now)
 
     def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
-        rows = debits.standing(connection, pool, budget, UNTIL[budget], now - HOUR_S)
+        rows = debits.standing(
+            connection, pool, budget, first=DRAWS_FIRST, until=UNTIL[budget], since=now - HOUR_S
+        )
         return [Debit(row.incident, row.node, row.at, bool(row.in_use)) for row in rows]
 
     def _refusal(self, budget: Budget, pool: str, standing: list[Debit], now: float) -> str | None:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from remediator.audit import chain
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
+from remediator.policy.vetoes import NO_REPLACE
 from remediator.settings import Budgets, Limit
 from remediator.settings.tree import KnownBad
 from remediator.store import schema, steps
@@ -182,6 +183,20 @@ def test_waiting_for_a_budget_reads_and_writes_nothing_outside(tmp_path: Path) -
     assert calls == []
     with river.store.read() as connection:
         assert len(list(chain.read(connection))) == before
+
+
+def test_a_node_that_may_not_be_replaced_keeps_no_other_from_it(tmp_path: Path) -> None:
+    river = River(tmp_path, budgets=ONE_AT_ONCE, spares=2)
+    river.kube.add_pod("team", "keep", "gpu-0", labels={NO_REPLACE: "true"})
+    river.xid("gpu-0")
+    river.run(30.0)
+    river.xid("gpu-1")
+    river.run(120.0)
+    assert [incident_on(river, node).state for node in ("gpu-0", "gpu-1")] == ["held", "closed"]
+    river.kube.remove_pod("team", "keep")
+    river.run(120.0)
+    assert incident_on(river, "gpu-0").state == "closed"
+    assert drawn(river, "replace") == ["gpu-0", "gpu-1"]
 
 
 def test_a_pool_that_only_drains_draws_on_no_other_budget(tmp_path: Path) -> None:

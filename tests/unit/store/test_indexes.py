@@ -20,7 +20,7 @@ ASKED: dict[str, sa.Select[Any]] = {
     "signal_unhandled": signals._UNHANDLED,
     "signal_of_incident": signals._OF_INCIDENT,
     "incident_by_pool": breakers._SICK.params(pool="p", since=0.0),
-    "debit_of_pool": debits._STANDING.params(pool="p", budget="b", until=["close"], since=0.0),
+    "debit_of_pool": debits._STANDING.params(pool="p", budget="b", first=["x"], until=["close"], since=0.0),
 }
 
 
