@@ -260,6 +260,13 @@ class Controller:
         found: Json = json.loads(self.run("incidents", "show", incident, "--json"))
         return found
 
+    def unfinished(self) -> list[str]:
+        """The steps that are under way, and what they say."""
+        found = json.loads(self.run("incidents", "list", "--json"))
+        stories = [self.story(one["id"]) for one in found if one["closed_at"] is None]
+        steps = [step for story in stories for step in story["steps"] if step["state"] != "done"]
+        return [f"{step['name']}: {step['sentence']}" for step in steps if step["sentence"]]
+
     def audit(self) -> Json:
         found: Json = json.loads(self.run("audit", "verify", "--json"))
         return found
@@ -324,7 +331,8 @@ class Site:
 
     def moves(self, job: Training) -> None:
         """Wait until the job runs as its first restart."""
-        wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
+        with self._explained():
+            wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
 
     def closes(self, node: str, seconds: float = 60) -> Json:
         """Wait until the node's newest incident is closed; that incident."""
@@ -334,8 +342,17 @@ class Site:
             return bool(found) and found[0]["state"] == "closed"
 
         found: list[Json] = []
-        wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
+        with self._explained():
+            wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
         return found[0]
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A wait that fails says what the open incidents wait for."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {'; '.join(self.controller.unfinished())}") from None
 
     def node_of(self, worker: str) -> str:
         """The Kubernetes node of a Slurm node."""
