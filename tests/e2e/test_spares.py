@@ -202,3 +202,37 @@ def test_two_incidents_on_one_job_requeue_it_once(site: Site) -> None:
     assert [servers.drains(worker) for worker in sick] == [1, 1]
     assert victim.terms() == {"0": 1, "1": 1}
     assert "No reservations" in site.lab.slurm("scontrol", "show", "reservation")
+
+
+def test_a_controller_killed_while_a_spare_is_tested_starts_no_second_test(site: Site) -> None:
+    servers = Servers(site.lab)
+    (spare,) = spares(site)
+    site.controller.arm("validate-spare:accepted")
+    victim, node = fault(site)
+    site.moves(victim)
+    site.closes(node, 150)
+    site.controller.arm(None)
+    events = [json.loads(line) for line in servers.audit_text().splitlines() if line.endswith("}")]
+    made = [e for e in events if e["verb"] == "create" and e.get("responseStatus", {}).get("code") == 201]
+    pods = [e["objectRef"].get("name", "") for e in made if e["objectRef"].get("resource") == "pods"]
+    assert len([name for name in pods if name.startswith("remediator-test")]) == 1
+    assert taints(nodes(site)[spare]) == {KEYS.worker}
+    assert site.controller.audit()["ok"]
+
+
+def test_a_silent_kubelet_holds_the_incident_and_nothing_is_forced(site: Site) -> None:
+    victim = site.train("-N1")
+    site.trains(victim)
+    worker = victim.workers()[0]
+    node = site.node_of(worker)
+    site.lab.inject.kubelet_hung(node, on=True)
+    try:
+        site.lab.inject.xid(node, 79)
+        site.moves(victim)
+        wait_for("the hold", lambda: "kubelet" in said(site, node, "evict-pods"), 200, every=2.0)
+        assert f"the kubelet of {node} is silent" in said(site, node, "evict-pods")
+        assert state(site, node) == "held"
+        assert site.node_of(worker) == node
+    finally:
+        site.lab.inject.kubelet_hung(node, on=False)
+    assert site.closes(node, 120)["plan"] == "replace"
