@@ -115,8 +115,11 @@ class Journal:
 
 
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
-    """The row after an outcome: done, to be looked at again, to be tried again, held, or a person's now."""
-    started = row.started_at if row.started_at is not None else now
+    """The row after an outcome: done, to be looked at again, to be tried again, held, or a person's now.
+
+    A hold is nobody's delay: the step's bound counts from the last look that found one.
+    """
+    started = now if row.started_at is None or row.state == "held" else row.started_at
     base = replace(row, sentence=outcome.sentence, started_at=started, facts=ageless(row.facts))
     match outcome:
         case Done(facts=facts):

@@ -266,6 +266,18 @@ def test_the_same_fault_never_acts_again_in_its_boot_and_another_one_does(river:
     assert [found.goes_on for found in river.all_incidents()] == [True, False]
 
 
+def test_another_fault_while_it_yields_is_judged_by_how_it_ends(river: River) -> None:
+    stands(river)
+    resume(river)
+    while only(river).state != "yielding":
+        river.turn()
+    river.xid(SICK, 64, seq=7)
+    river.run(120.0)
+    river.run(10.0)
+    assert [found.cause[:6] for found in river.all_incidents()] == ["XID 64", "XID 79"]
+    assert [found.goes_on for found in river.all_incidents()] == [True, False]
+
+
 def test_the_same_fault_in_a_later_boot_acts(river: River) -> None:
     job = stands(river)
     resume(river)

@@ -291,6 +291,19 @@ def test_a_job_that_may_not_be_requeued_is_left_until_it_ends(river: River, fiel
     assert told(river) == ["user:alice", "operators", "operators"]  # held, closed; the owner knows the rest
 
 
+def test_a_job_whose_owner_lets_it_go_after_all_moves_in_the_same_incident(river: River) -> None:
+    """Nobody is called a second time: what was held for ten minutes is not ten minutes late."""
+    job = river.submit_job(save=5.0, comment="remediator:leave")
+    river.xid("gpu-0")
+    river.run(600.0)
+    (held,) = river.all_incidents()
+    assert (held.state, river.job(job).restart_count) == ("held", 0)
+    river.slurm.comment(job, "")
+    river.run(60.0)
+    assert_moved_once(river, job)
+    assert told(river) == ["user:alice", "operators", "user:alice", "operators"]
+
+
 def told(river: River) -> list[str]:
     """Who got a message, in order."""
     with river.store.read() as connection:

@@ -136,6 +136,10 @@ class Training:
     def folder(self) -> Path:
         return self.lab.layout.shared / "job" / f"run-{self.record()['job_id']}"
 
+    def is_untouched(self) -> bool:
+        """Its first run goes on and was never told to end."""
+        return self.is_running(0) and self.events("TERM") == []
+
     def workers(self) -> list[str]:
         """The Slurm nodes it runs on."""
         return self.lab.slurm("scontrol", "show", "hostnames", self.record()["nodes"]).split()
@@ -164,6 +168,26 @@ class Training:
         """SIGTERMs that each rank of its first run has seen."""
         ranks = [event["rank"] for event in self.events("START", 0)]
         return {rank: sum(e["rank"] == rank for e in self.events("TERM")) for rank in ranks}
+
+
+class Follower:
+    """A job that depends on another one and writes down when it started."""
+
+    def __init__(self, lab: Lab, kind: str, parent: str) -> None:
+        self._lab = lab
+        self._stamp = lab.layout.shared / f"{kind}-{parent}"
+        script = f"#!/bin/bash\ndate +%s.%N > /shared/{self._stamp.name}\n"
+        options = ["--parsable", f"--dependency={kind}:{parent}", "--output=/dev/null"]
+        self.job = lab.slurm("sbatch", *options, stdin=script).strip()
+
+    def started(self) -> float | None:
+        """Seconds since 1970, None when it has not."""
+        text = self._stamp.read_text() if self._stamp.exists() else ""
+        return float(text) if text else None
+
+    def why_pending(self) -> str:
+        """Slurm's reason."""
+        return self._lab.slurm("squeue", "-h", "-j", self.job, "-o", "%r", check=False).strip()
 
 
 class Controller:
@@ -236,9 +260,22 @@ class Controller:
         found: Json = json.loads(self.run("incidents", "show", incident, "--json"))
         return found
 
+    def unfinished(self) -> list[str]:
+        """The steps that are under way, and what they say."""
+        found = json.loads(self.run("incidents", "list", "--json"))
+        stories = [self.story(one["id"]) for one in found if one["closed_at"] is None]
+        steps = [step for story in stories for step in story["steps"] if step["state"] != "done"]
+        return [f"{step['name']}: {step['sentence']}" for step in steps if step["sentence"]]
+
     def audit(self) -> Json:
         found: Json = json.loads(self.run("audit", "verify", "--json"))
         return found
+
+    def told(self, incident: str, audience: str) -> list[str]:
+        """Texts of an incident's messages to somebody, from the pod's log."""
+        lines = [json.loads(line) for line in self.lines() if '"audience"' in line]
+        mine = [one for one in lines if (one["incident"], one["audience"]) == (incident, audience)]
+        return [str(one["text"]) for one in mine]
 
     def log(self) -> str:
         """What the pod's containers have printed, earlier runs included."""
@@ -278,6 +315,15 @@ class Site:
         job = self.lab.slurm("sbatch", "--parsable", export, *options, "/shared/job/train.sbatch")
         return Training(self.lab, job.strip())
 
+    def allocate(self, *options: str) -> Training:
+        """An salloc, and a training step that its owner started in it."""
+        name = f"salloc-{time.monotonic_ns()}"
+        self.lab.slurm("salloc", "--no-shell", f"--job-name={name}", *options)
+        job = self.lab.slurm("squeue", "-h", "-n", name, "-o", "%A").strip()
+        step = f"STEPS={ENDLESS} STEP_SECONDS=0.1 srun --jobid={job} python3 /shared/job/train.py"
+        self.lab.slurm("sh", "-c", f"{step} < /dev/null > /dev/null 2>&1 &")
+        return Training(self.lab, job)
+
     def trains(self, *jobs: Training, step: int = 5) -> None:
         """Wait until the jobs compute."""
         names = ", ".join(job.address for job in jobs)
@@ -285,7 +331,8 @@ class Site:
 
     def moves(self, job: Training) -> None:
         """Wait until the job runs as its first restart."""
-        wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
+        with self._explained():
+            wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
 
     def closes(self, node: str, seconds: float = 60) -> Json:
         """Wait until the node's newest incident is closed; that incident."""
@@ -295,8 +342,17 @@ class Site:
             return bool(found) and found[0]["state"] == "closed"
 
         found: list[Json] = []
-        wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
+        with self._explained():
+            wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
         return found[0]
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A wait that fails says what the open incidents wait for."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {'; '.join(self.controller.unfinished())}") from None
 
     def node_of(self, worker: str) -> str:
         """The Kubernetes node of a Slurm node."""
@@ -312,11 +368,13 @@ class Site:
         (name,) = (pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])
         return str(name)
 
-    def reference(self, steps: int) -> str:
+    def reference(self, steps: int, ranks: int = 2) -> str:
         """SHA-256 of the weights after the same training without a fault, on the same Python."""
-        folder = f"/shared/reference-{steps}"
+        folder = f"/shared/reference-{steps}-{ranks}"
         settings = [f"STEPS={steps}", "STEP_SECONDS=0", f"WORKDIR={folder}"]
-        self.lab.exec(chroot("env", *settings, "python3", "/shared/job/train.py", "--local-ranks", "2"))
+        self.lab.exec(
+            chroot("env", *settings, "python3", "/shared/job/train.py", "--local-ranks", str(ranks))
+        )
         result = self.lab.layout.shared / Path(folder).name / "result.json"
         return str(json.loads(result.read_text())["sha256"])
 

@@ -10,32 +10,19 @@ import pytest
 from deploy.lab.api import Lab
 from deploy.lab.spec import WORKERS
 from remediator.kube.fence import FENCED
-from remediator.kube.spare import RETIRED, SpareKeys
-from tests.e2e.helpers import Json, Servers, Site, in_order
+from remediator.kube.spare import RETIRED
+from tests.e2e.full import KEYS, at_full, nodes, spares, taints
+from tests.e2e.helpers import Servers, Site
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-KEYS = SpareKeys()
 VETO = "remediator.dev/no-replace"
 
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
-    with in_order(lab, "full") as found:
+    with at_full(lab) as found:
         yield found
-        found.refill()
-
-
-def nodes(site: Site) -> dict[str, Json]:
-    return {node["metadata"]["name"]: node for node in site.lab.api.get("/api/v1/nodes")["items"]}
-
-
-def taints(node: Json) -> set[str]:
-    return {taint["key"] for taint in node["spec"].get("taints", [])}
-
-
-def spares(site: Site) -> list[str]:
-    return [name for name, node in nodes(site).items() if KEYS.spare in taints(node)]
 
 
 def test_a_spare_comes_in_and_the_victim_starts_before_an_older_competitor(site: Site) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order
+from tests.e2e.helpers import ONE_OF_EACH, Follower, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -21,26 +21,6 @@ KINDS = ("afterok", "afternotok", "afterany")
 def site(lab: Lab) -> Iterator[Site]:
     with in_order(lab) as found:
         yield found
-
-
-class Follower:
-    """A job that depends on another one and writes down when it started."""
-
-    def __init__(self, lab: Lab, kind: str, parent: str) -> None:
-        self._lab = lab
-        self._stamp = lab.layout.shared / f"{kind}-{parent}"
-        script = f"#!/bin/bash\ndate +%s.%N > /shared/{self._stamp.name}\n"
-        options = ["--parsable", f"--dependency={kind}:{parent}", "--output=/dev/null"]
-        self.job = lab.slurm("sbatch", *options, stdin=script).strip()
-
-    def started(self) -> float | None:
-        """Seconds since 1970, None when it has not."""
-        text = self._stamp.read_text() if self._stamp.exists() else ""
-        return float(text) if text else None
-
-    def why_pending(self) -> str:
-        """Slurm's reason."""
-        return self._lab.slurm("squeue", "-h", "-j", self.job, "-o", "%r", check=False).strip()
 
 
 def test_a_dead_gpu_moves_its_job_once_and_touches_nothing_else(site: Site) -> None:

@@ -97,6 +97,11 @@ class Ctld:
         job = self._jobs[job_id]
         job.seen = replace(job.seen, begin_time=self.clock.now() + seconds)
 
+    def comment(self, job_id: int, text: str) -> None:
+        """Its owner says something about it."""
+        job = self._jobs[job_id]
+        job.seen = replace(job.seen, comment=text)
+
     def cancel(self, job_id: int) -> None:
         """End a job at once."""
         self._end(self._jobs[job_id], "CANCELLED")

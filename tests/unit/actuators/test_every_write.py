@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -18,6 +18,7 @@ from remediator.guard import Guard, open_guard
 from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 from remediator.model.spare import Spare
+from remediator.workflow.context import Ports
 from slurm_bridge.model import SlurmJob
 
 READS = {
@@ -84,7 +85,8 @@ def arguments(method: Callable[..., Any]) -> dict[str, Any]:
         "name": WORKER, "slurm_node": WORKER, "nodes": [WORKER], "users": ["alice"], "minutes": 15,
         "reason": "remediator: x", "job_id": 7, "job": SlurmJob(7, "RUNNING", nodes=(WORKER,)),
         "incident": incident, "pod": pod, "spare": Spare(node=NODE, uid="u", incident="i1"),
-        "pool": {}, "like": {}, "cordon": True, "node": NODE, "uid": "u", "tag": "i1", "sentence": "passed",
+        "pool": {}, "like": {}, "cordon": True, "as_spare": False, "node": NODE, "uid": "u", "tag": "i1",
+        "sentence": "passed",
     }  # fmt: skip
     return {name: known[name] for name in inspect.signature(method).parameters if name != "self"}
 
@@ -104,6 +106,10 @@ def refused(facade: type, name: str, guard: Guard, why: type[Exception], match: 
     with pytest.raises(why, match=match):
         method(**arguments(method))
     assert driver.calls == []
+
+
+def test_every_door_of_the_workflow_is_tested_here() -> None:
+    assert set(get_type_hints(Ports).values()) == set(READS)
 
 
 @pytest.mark.parametrize(("facade", "name"), WRITES)

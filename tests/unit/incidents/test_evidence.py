@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from remediator.incidents.evidence import before_close, judge, of_this_boot, witness_of
+from remediator.incidents.evidence import AGREE_S, before_close, judge, of_this_boot, overruled, witness_of
+from remediator.model.incident import Incident, Tier
 from remediator.model.signal import Signal
 
 NOW = 1_000.0
@@ -135,3 +136,37 @@ def test_order_of_the_others_does_not_matter() -> None:
 )
 def test_episode_that_began_before_the_close_is_past(closed_at: float | None, past: bool) -> None:
     assert before_close(GAUGE, closed_at) == past
+
+
+def overridden(tier: Tier) -> Incident:
+    return Incident(
+        id="i1", key="k", node="gpu-1", node_uid="u", boot_id=BOOT, tier=tier, rule="r", cause="c",
+        plan="replace", state="overridden", fault_at=NOW - 60, opened_at=NOW - 60, closed_at=NOW,
+    )  # fmt: skip
+
+
+OF_GPU_3 = signal("agent", pci="0000:18:00")
+
+
+@pytest.mark.parametrize(
+    ("again", "boot", "same"),
+    [
+        (signal("agent", seen_at=NOW + 86_400, pci="0000:18:00"), BOOT, True),
+        (signal("agent", seen_at=NOW + 86_400), BOOT, True),
+        (signal(seen_at=NOW + 86_400), BOOT, True),
+        (signal("agent", seen_at=NOW + 86_400, pci="0000:9a:00"), BOOT, False),
+        (signal("agent", seen_at=NOW + 1, code=64), BOOT, False),
+        (signal("agent", seen_at=NOW + 1, boot_id="next"), "next", False),
+    ],
+)
+def test_a_final_fault_a_person_overrode_counts_no_more_in_its_boot(
+    again: Signal, boot: str, same: bool
+) -> None:
+    assert overruled(again, [OF_GPU_3], overridden("T0"), boot) == same
+
+
+@pytest.mark.parametrize("tier", ["T1", "T2"])
+def test_a_fault_that_may_pass_counts_again_after_its_window(tier: Tier) -> None:
+    for late, same in ((0.0, True), (AGREE_S[tier], True), (AGREE_S[tier] + 1, False)):
+        again = signal("agent", seen_at=NOW + late)
+        assert overruled(again, [OF_GPU_3], overridden(tier), BOOT) == same

@@ -17,6 +17,7 @@ ASKED: dict[str, sa.Select[Any]] = {
     "incident_one_open": incidents._OPEN_COUNT,
     "step_unfinished": steps._READY,
     "(incident=? AND name=?)": steps._DRAINED,
+    "step USING INDEX sqlite_autoindex_step_1 (incident=? AND name=?)": steps._FENCED,
     "signal_unhandled": signals._UNHANDLED,
     "signal_of_incident": signals._OF_INCIDENT,
     "incident_by_pool": breakers._SICK.params(pool="p", since=0.0),

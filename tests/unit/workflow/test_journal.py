@@ -76,6 +76,11 @@ def test_the_first_start_is_kept() -> None:
     assert settled(replace(ROW, started_at=None), Wait("x"), NOW).started_at == NOW
 
 
+def test_the_time_of_a_hold_does_not_count() -> None:
+    """What was held for an hour is not an hour late when it goes on."""
+    assert settled(replace(ROW, state="held"), Wait("x"), NOW).started_at == NOW
+
+
 @pytest.mark.parametrize(
     ("after", "attempt", "delay"),
     [
