@@ -17,6 +17,7 @@ from remediator.kube.deadline import Deadline
 from remediator.kube.errors import Conflict, Json
 from remediator.kube.nodes import NodeView
 from remediator.kube.patch import IdentityChanged, NodeWriter
+from remediator.kube.pods import is_slurm_worker, parse_pod
 from remediator.kube.session import Api
 
 
@@ -64,8 +65,22 @@ class PodBench:
         if acceptance.is_proven(view, now):
             return Trial("proven", acceptance.proof_of(view), pod is not None)
         if pod is None:
-            return Trial("untested", f"{node} has yet to be tested")
+            return self._untested(view, shown, until)
         return acceptance.judged(pod, self._test, now)
+
+    def _untested(self, view: NodeView, shown: Trial, until: Deadline) -> Trial:
+        """A Slurm worker that is still there holds the GPUs: no test could get them, so the node's own word
+        has to do.
+        """
+        on_node = {"fieldSelector": f"spec.nodeName={paths.name(view.name, 'node')}"}
+        listing = self._api.list(paths.PODS, params=on_node, deadline=until.left())
+        pods = [pod for pod in map(parse_pod, listing.items) if pod is not None]
+        holders = [pod.key for pod in pods if pod.holds_gpus and is_slurm_worker(pod)]
+        if not holders:
+            return Trial("untested", f"{view.name} has yet to be tested")
+        return replace(
+            shown, state="proven", sentence=f"{shown.sentence}; its worker {holders[0]} holds them"
+        )
 
     def start(self, node: str, uid: str, tag: str, *, deadline: float) -> None:
         """See the port."""

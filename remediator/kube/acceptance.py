@@ -40,12 +40,14 @@ class TestPod:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Where a node's acceptance test stands, and whether its pod is still there. `proven`: the node bears
-    a proof that holds; `cannot-start`: the setting is wrong, which says nothing about the node.
+    a proof that holds; `cannot-start`: the setting is wrong, which says nothing about the node. Not `begun`:
+    the kubelet did not let it in, as it does until its device plugin is back after a reboot.
     """
 
     state: State
     sentence: str
     pod: bool = False
+    begun: bool = True
 
 
 def fitness(node: NodeView) -> Trial:
@@ -106,7 +108,8 @@ def judged(pod: Json, test: TestPod, now: float) -> Trial:
     """What the pod's state says."""
     phase, name = text(table(pod, "status"), "phase"), text(table(pod, "metadata"), "name")
     if phase in ENDS:
-        return Trial(ENDS[phase], f"acceptance test {ENDS[phase]}{_last_words(pod)}", pod=True)
+        said = f"acceptance test {ENDS[phase]}{_last_words(pod)}"
+        return Trial(ENDS[phase], said, pod=True, begun=not _is_refused(pod))
     reason = _why_waiting(pod)
     if reason in NO_IMAGE:
         said = f"the acceptance test cannot start ({reason}): check acceptance.image ({test.image})"
@@ -115,6 +118,11 @@ def judged(pod: Json, test: TestPod, now: float) -> Trial:
     if created is not None and now - created > test.deadline_s + LATE_S:
         return Trial("failed", f"acceptance test {name} did not end within {test.deadline_s} s", pod=True)
     return Trial("running", f"acceptance test {name} is {phase or 'Pending'}", pod=True)
+
+
+def _is_refused(pod: Json) -> bool:
+    reason = text(table(pod, "status"), "reason")
+    return reason == "UnexpectedAdmissionError" or reason.startswith("OutOf")
 
 
 def prove_patch(node: NodeView, sentence: str, now: float) -> Json | None:
@@ -131,6 +139,12 @@ def is_proven(node: NodeView, now: float) -> bool:
     seconds = _seconds(at)
     same_boot = bool(node.boot_id) and rest.split(" ", 1)[0] == node.boot_id
     return seconds is not None and same_boot and 0 <= now - seconds + 1 < PROOF_S
+
+
+def proof_age(node: NodeView, now: float) -> float | None:
+    """Seconds since the node passed a test whose proof still holds; None without one."""
+    at = _seconds(node.annotations.get(PROOF, "").partition(" ")[0])
+    return now - at if at is not None and is_proven(node, now) else None
 
 
 def proof_of(node: NodeView) -> str:

@@ -143,7 +143,7 @@ class Foresight:
             gpu_hours_at_stake=round(sum(job.gpu_hours or 0.0 for job in jobs if job.released), 2),
             spare=spare,
             spares_refused=refused,
-            without_spare=self._settings.spares.when_none,
+            without_spare=self._without_spare(machine),
             vetoes=self._vetoes(view),
             maintenance=self._maintenance(machine),
             holds=(*self._dry_run(), *holds, *self._foreign(machine)),
@@ -215,6 +215,10 @@ class Foresight:
             if node is not None and node.reason and not node.reason.startswith(SYSTEM_PREFIXES):
                 holds.append(f"{name} carries the reason {node.reason!r} already")
         return holds
+
+    def _without_spare(self, machine: Machine) -> str:
+        pool = self._settings.pools.get(machine.pool or "")
+        return (pool and pool.when_no_spare) or self._settings.spares.when_none
 
     def _dry_run(self) -> list[str]:
         return ["dry_run is on: nothing is written"] if self._settings.dry_run else []

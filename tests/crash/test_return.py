@@ -248,6 +248,46 @@ def test_a_machine_that_fails_its_acceptance_test_stays_out_and_the_return_ends(
     assert "7 of 8 GPUs of gpu-0 are healthy; gpu-0 stays as it was" in last["why"]
 
 
+def test_where_the_worker_holds_the_gpus_the_nodes_own_word_is_the_test(moved: River) -> None:
+    """No pod could get a GPU there; it would be refused for ever."""
+    moved.kube.remove_pod("slurm", WORKER)
+    moved.kube.add_pod("slurm", WORKER, SICK, labels=rivers.WORKER, gpus=8)
+    moved.kube.api.trials[SICK] = REFUSED
+    ask(moved)
+    moved.run()
+    assert_in_service(moved)
+    assert moved.slurm.count("resume", WORKER) == 1
+
+
+REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Requested: 8, Available: 0"}
+FAILED = {"phase": "Failed", "reason": "Error"}
+
+
+def test_a_kubelet_that_has_no_gpus_yet_after_the_reboot_is_asked_again(moved: River) -> None:
+    moved.kube.api.trials[SICK] = REFUSED
+    ask(moved)
+    moved.run(20.0)
+    assert [incident.state for incident in returns(moved)] == ["open"]
+    del moved.kube.api.trials[SICK]  # its device plugin is back
+    moved.run()
+    assert_in_service(moved)
+
+
+@pytest.mark.parametrize(("trial", "least", "most"), [(REFUSED, 60.0, 70.0), (FAILED, 0.0, 10.0)])
+def test_a_kubelet_without_gpus_gets_a_minute_and_a_failed_test_no_second_one(
+    moved: River, trial: dict[str, str], least: float, most: float
+) -> None:
+    moved.kube.api.trials[SICK] = trial
+    ask(moved)
+    moved.run()
+    (returning,) = returns(moved)
+    assert returning.closed_at is not None
+    assert least <= returning.closed_at - returning.opened_at <= most
+    assert moved.kube.view(SICK).unschedulable
+    assert moved.slurm.count("resume", WORKER) == 0
+    assert not [path for path in moved.kube.api.objects if "remediator-test" in path]
+
+
 def test_evidence_of_the_present_boot_is_refused_unless_a_person_says_even_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -133,4 +134,4 @@ def spares_ready(site: Site) -> list[str]:
     found = json.loads(site.lab.remediator("doctor", "--json", check=False))
     assert [one["check"] for one in found if one["level"] != "ok"] == ["KillWait"]
     (says,) = [one["says"] for one in found if one["check"] == "spares of training"]
-    return [str(name) for name in says.removeprefix("1 ready: ").split(", ")]
+    return re.findall(r"(\S+) \(t", str(says))

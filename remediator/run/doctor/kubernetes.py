@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from remediator.actuators.spares import LabelledSpares
 from remediator.errors import Retry
 from remediator.kube import access, paths
-from remediator.kube.nodes import parse_node
+from remediator.kube.acceptance import proof_age
+from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.spare import SpareKeys
 from remediator.run.doctor.finding import Finding, error, of_clock, ok, warn
 from remediator.run.doctor.site import ASK_S, Site
@@ -79,7 +80,8 @@ def pools(site: Site) -> list[Finding]:
 def spares(site: Site) -> list[Finding]:
     """Each pool that replaces nodes has a spare that can be taken now."""
     driver = LabelledSpares(site.api, site.clock, SpareKeys())
-    return [_spares(driver, name, pool) for name, pool in site.settings.pools.items()]
+    now = site.clock.now()
+    return [_spares(driver, name, pool, now) for name, pool in site.settings.pools.items()]
 
 
 def acceptance_test(site: Site) -> Finding:
@@ -105,7 +107,7 @@ def _pool(name: str, pool: Pool, labels: list[Mapping[str, str]]) -> Finding:
     return ok(f"pool {name}", f"{count} nodes at stage {pool.stage}")
 
 
-def _spares(driver: LabelledSpares, name: str, pool: Pool) -> Finding:
+def _spares(driver: LabelledSpares, name: str, pool: Pool, now: float) -> Finding:
     check, key = f"spares of {name}", SpareKeys().spare
     if "full" not in str(pool.stage):
         return ok(check, f"none needed at stage {pool.stage}")
@@ -115,7 +117,13 @@ def _spares(driver: LabelledSpares, name: str, pool: Pool) -> Finding:
         make = f"kubectl label node NODE {key}=true; kubectl taint node NODE {key}=true:NoSchedule"
         return warn(check, f"none can be taken: {why}", make)
     refused = f"; not usable: {'; '.join(offers.refused)}" if offers.refused else ""
-    return ok(check, f"{len(offers.usable)} ready: {', '.join(node.name for node in offers.usable)}{refused}")
+    ready = ", ".join(f"{node.name} ({_validated(node, now)})" for node in offers.usable)
+    return ok(check, f"{len(offers.usable)} ready: {ready}{refused}")
+
+
+def _validated(node: NodeView, now: float) -> str:
+    age = proof_age(node, now)
+    return "to be tested when it is taken" if age is None else f"tested {age / 3600:.1f} h ago"
 
 
 def _named(rights: list[access.Right]) -> str:

@@ -12,9 +12,13 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
 
+REFUSED_S = 60.0
+
 
 class Trying(Writing):
-    """The same test a spare takes. What the node itself shows may be late by `patience` seconds."""
+    """The same test a spare takes. What the node itself shows may be late by `patience` seconds, and its
+    kubelet may refuse the test for a minute.
+    """
 
     bound_s = 300.0
     patience: ClassVar[dict[State, float]] = {"not-ready": 300.0}
@@ -33,8 +37,7 @@ class Trying(Writing):
         if trial.state == "proven" and not trial.pod:
             return self.passed(f"acceptance test passed: {trial.sentence}")
         if trial.state in {"not-ready", "failed"} and not trial.pod:
-            waited = context.now - (context.row.started_at or context.now)
-            if waited >= self.patience.get(trial.state, 0.0):
+            if self._waited(context) >= self.patience.get(trial.state, 0.0):
                 return self._failed(context, trial)
             return Wait(f"acceptance test: {trial.sentence}", after=1.0)
         return Wait(trial.sentence, after=1.0) if trial.state == "running" else None
@@ -54,7 +57,12 @@ class Trying(Writing):
         if trial.state == "passed":
             context.acceptance.prove(*machine, trial.sentence)
         context.acceptance.clear(*machine)
+        if not trial.begun and self._waited(context) < REFUSED_S:
+            return Wait(f"{trial.sentence}: tried again", after=3.0)
         return None if trial.state in {"passed", "proven"} else self._failed(context, trial)
+
+    def _waited(self, context: Context) -> float:
+        return context.now - (context.row.started_at or context.now)
 
     def _failed(self, context: Context, trial: Trial) -> Outcome:
         return self.failed(f"acceptance test failed: {trial.sentence}", context.incident.node)

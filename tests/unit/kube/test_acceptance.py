@@ -72,6 +72,7 @@ def test_a_pods_state_is_one_verdict_and_one_line(
 ) -> None:
     trial = judged(pod(status, age), TEST, NOW)
     assert (trial.state, trial.sentence) == (state, sentence)
+    assert trial.begun == (status.get("reason") != "UnexpectedAdmissionError")
 
 
 @given(st.text(max_size=80))

@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 
 from remediator.cli import doctor
 from remediator.cli.main import app
+from remediator.clock import rfc3339
 from remediator.errors import Retry
 from remediator.kube import access, paths
+from remediator.kube.acceptance import PROOF
 from remediator.kube.access import Right
 from remediator.kube.errors import Json
 from remediator.run.doctor import kubernetes, service, slurm
@@ -301,7 +303,11 @@ def test_a_site_without_an_acceptance_test_is_told_what_that_means(river: River)
 def test_pools_and_spares_are_counted(river: River) -> None:
     assert [found.says for found in kubernetes.pools(site(river))] == ["5 nodes at stage full"]
     (found,) = kubernetes.spares(site(river))
-    assert (found.level, found.says) == ("ok", "1 ready: spare-0")
+    assert (found.level, found.says) == ("ok", "1 ready: spare-0 (to be tested when it is taken)")
+    boot = river.kube.view("spare-0").boot_id
+    river.kube.annotate("spare-0", {PROOF: f"{rfc3339(river.clock.now() - 5400)} {boot} passed"})
+    (found,) = kubernetes.spares(site(river))
+    assert found.says == "1 ready: spare-0 (tested 1.5 h ago)"
     river.kube.cordon("spare-0")
     (found,) = kubernetes.spares(site(river))
     assert (found.level, "spare-0 is cordoned" in found.says, "kubectl taint" in found.change) == (
