@@ -130,8 +130,8 @@ def test_a_replaced_node_is_planned_for_replaced_and_returned_as_the_next_spare(
 
 
 def spares_ready(site: Site) -> list[str]:
-    """What the doctor, who has no complaint but the lab's short grace, says of the pool's spares."""
+    """What the doctor, to whom only the lab's short grace is an error, says of the pool's spares."""
     found = json.loads(site.lab.remediator("doctor", "--json", check=False))
-    assert [one["check"] for one in found if one["level"] != "ok"] == ["KillWait"]
+    assert [one["check"] for one in found if one["level"] == "error"] == ["KillWait"]
     (says,) = [one["says"] for one in found if one["check"] == "spares of training"]
     return re.findall(r"(\S+) \(t", str(says))
