@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help check test demo bench lab-up lab-down
+.PHONY: help check test demo bench docs lab-up lab-down
 
 help: ## this list
 	@$(PYTHON) -c 'import re; [print(f"make {a:<9} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
@@ -18,6 +18,9 @@ demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job comp
 
 bench: ## latency and throughput, each beside its floor
 	@$(PYTHON) -m deploy.setup all && $(PY) -m tests.bench
+
+docs: ## write runbooks/reference from settings, commands and metrics
+	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.docs
 
 lab-up: ## bring the lab up and leave it running
 	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 import typer
@@ -25,7 +25,11 @@ app = typer.Typer(no_args_is_help=True, help="Incidents: list them, or show one 
 
 
 @app.command("list")
-def list_(settings: SettingsFile = DEFAULT, as_json: AsJson = False, limit: int = 50) -> None:
+def list_(
+    settings: SettingsFile = DEFAULT,
+    as_json: AsJson = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+) -> None:
     """The newest incidents, newest first."""
     with open_from(settings).read() as connection:
         found = incidents.recent(connection, limit)
