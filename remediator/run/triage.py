@@ -127,9 +127,12 @@ class Triage:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
         sentences = []
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
-        for incident in incidents.held_at_the_door(connection):
-            machine = self._inventory.machine(incident.node)
-            if machine is None or machine.key != incident.key:
+        for held in incidents.held_at_the_door(connection):
+            machine = self._inventory.machine(held.node)
+            if machine is None or machine.key != held.key or _stays_out(view, machine):
+                continue
+            incident = incidents.get(connection, held.id)
+            if incident is None:
                 continue
             decision = self._admission(connection, view, incident, machine, now)
             if decision is not None:
@@ -142,9 +145,6 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
     ) -> Decision | None:
         """The first decision to act on evidence of the machine's present boot."""
-        acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
-        if all(view.refused(machine.pool, tier) for tier in acting):
-            return None  # looked at in every turn: what no evidence could change is not worth reading it
         if incident.rule == STRIKES:
             why = incident.cause.partition(": ")[2]
             decision = suspect(machine, why, self._rules, view.of(machine))
@@ -351,3 +351,9 @@ def _folded(signal: Signal, existing: Incident) -> Judged | None:
     if existing.state == "yielding":
         return None
     return f"{signal.what} on {signal.node} folds into incident {existing.id}", existing.id
+
+
+def _stays_out(view: StoreView, machine: Machine) -> bool:
+    """Whether no evidence could let the machine in now; asked of each that is held, in every turn."""
+    acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
+    return all(view.refused(machine.pool, tier) for tier in acting)
