@@ -27,7 +27,7 @@ from remediator.policy.decide import decide
 from remediator.policy.rules import Rules
 from remediator.policy.vetoes import PROTECTED, vetoes
 from remediator.run.inventory import CachedInventory
-from remediator.run.triage import StoreView
+from remediator.run.storeview import StoreView
 from remediator.settings import Settings
 from remediator.store import commands, incidents, spares
 from remediator.store.engine import Store

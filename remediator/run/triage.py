@@ -10,14 +10,14 @@ from remediator.incidents.correlate import boot_of
 from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
-from remediator.model.incident import GIVE_BACK, Incident, Tier
-from remediator.model.machine import TIERS, Machine
+from remediator.model.incident import GIVE_BACK, Incident
+from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
-from remediator.policy.budgets import Budget, drain_budget
-from remediator.policy.decide import STRIKES, Situation, decide, suspect
+from remediator.policy.decide import STRIKES, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
+from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
@@ -36,44 +36,6 @@ class Inventory(Protocol):
 
 
 Judged = tuple[str, str | None]
-
-
-class StoreView:
-    """What a turn's decisions want to know of the store; asked only when it matters, and a budget once."""
-
-    def __init__(
-        self, connection: sa.Connection, ledger: Ledger, now: float, *, dry_run: bool = False
-    ) -> None:
-        self._connection = connection
-        self._ledger = ledger
-        self._now = now
-        self._dry_run = dry_run
-        self._refused: dict[tuple[str | None, Budget], str | None] = {}
-
-    def started(self) -> None:
-        """Another node is sick from now on: what was known of budgets is not true any more."""
-        self._refused.clear()
-
-    def of(self, machine: Machine | None) -> Situation:
-        """The situation of one machine."""
-        pool = machine.pool if machine else None
-        return Situation(
-            last_closed=self._last_closed(machine) if machine and machine.fenced_by else None,
-            refuse=lambda tier: self.refused(pool, tier),
-            dry_run=self._dry_run,
-        )
-
-    def refused(self, pool: str | None, tier: Tier) -> str | None:
-        """Why no other node of this pool may be drained for evidence of this tier."""
-        key = (pool, drain_budget(tier))
-        if key not in self._refused:
-            asked = self._ledger.drain_refused(self._connection, pool, tier, self._now) if pool else None
-            self._refused[key] = asked
-        return self._refused[key]
-
-    def _last_closed(self, machine: Machine) -> str | None:
-        closed = incidents.last_closed(self._connection, machine.key)
-        return closed.id if closed and closed.state == "closed" else None
 
 
 class Triage:
@@ -129,7 +91,7 @@ class Triage:
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         for held in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(held.node)
-            if machine is None or machine.key != held.key or _stays_out(view, machine):
+            if machine is None or machine.key != held.key or view.stays_out(machine):
                 continue
             incident = incidents.get(connection, held.id)
             if incident is None:
@@ -351,9 +313,3 @@ def _folded(signal: Signal, existing: Incident) -> Judged | None:
     if existing.state == "yielding":
         return None
     return f"{signal.what} on {signal.node} folds into incident {existing.id}", existing.id
-
-
-def _stays_out(view: StoreView, machine: Machine) -> bool:
-    """Whether no evidence could let the machine in now; asked of each that is held, in every turn."""
-    acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
-    return all(view.refused(machine.pool, tier) for tier in acting)
