@@ -16,7 +16,7 @@ from remediator.errors import GiveUp, RemediatorError
 from remediator.settings import load
 from remediator.store import commands
 from remediator.store.commands import AS_SPARE, EVEN_SO, Command
-from remediator.store.engine import Store, open_store
+from remediator.store.engine import Store, open_read_only, open_store
 
 ANSWER_S = 15.0
 app = typer.Typer(help="Pause or resume everything, hold or release one incident, return a node.")
@@ -63,7 +63,9 @@ def return_(
 
 
 def _tell(verb: str, argument: str, settings: Path) -> None:
-    store = open_store(load(settings, os.environ).store.url)
+    url = load(settings, os.environ).store.url
+    open_read_only(url).close()  # a wrong path is told of, not made into a new store that nobody reads
+    store = open_store(url)
     answered = ask(store, verb, argument, SystemClock())
     typer.echo(answered.answer)
     if not answered.done:

@@ -80,7 +80,7 @@ def _jobs(jobs: tuple[JobOutlook, ...]) -> Table:
 
 
 def _lines(outlook: Outlook) -> list[str]:
-    lines = [] if outlook.jobs else ["no job is on it"]
+    lines = [] if outlook.jobs else ["no job is on it" if outlook.knows_jobs else "its jobs are not known"]
     if any(job.released for job in outlook.jobs):
         lines.append(
             f"at stake: {outlook.gpu_hours_at_stake} GPU-hours since the last start of what is moved"

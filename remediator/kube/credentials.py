@@ -55,7 +55,9 @@ def loader(kubeconfig: Path | None, pool_size: int) -> Load:
         except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
             where = kubeconfig or "the pod's service account"
             raise BadInput(
-                "kubernetes.kubeconfig", f"{where} cannot be loaded ({type(error).__name__})"
+                "kubernetes.kubeconfig",
+                f"{where} cannot be loaded ({type(error).__name__}); run it in the controller's pod, "
+                "or name a readable kubeconfig",
             ) from error
         return Credentials(configuration, pool)
 

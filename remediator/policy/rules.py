@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
 from remediator.errors import BadInput
 from remediator.model.base import Ours
 from remediator.model.incident import Tier
 from remediator.model.signal import Signal
+from remediator.settings.text import NotYaml, parse, read
 
 BUILTIN = Path(__file__).resolve().parents[2] / "policies" / "xid.yaml"
+NEXT = "mend it, or take the file of the installed version again"
 
 
 class Rule(Ours):
@@ -61,15 +62,15 @@ class Rules:
 def load(path: Path = BUILTIN) -> Rules:
     """Read and check a policy file; BadInput names the file and the field."""
     try:
-        raw = path.read_bytes()
-        parsed: Any = yaml.safe_load(raw)
-        file = _File.model_validate(parsed)
+        raw = read(path)
+        file = _File.model_validate(parse(raw)[0])
     except OSError as error:
-        raise BadInput(str(path), f"cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise BadInput(str(path), f"is not YAML: {' '.join(str(error).split())}") from error
+        raise BadInput(str(path), f"cannot be read: {error.strerror}; {NEXT}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise BadInput(f"{path}: {where}", first["msg"]) from error
+        raise BadInput(f"{path}: {where}", f"{first['msg']}; {NEXT}") from error
+    except ValueError as error:
+        line = f":{error.line}" if isinstance(error, NotYaml) and error.line else ""
+        raise BadInput(f"{path}{line}", f"{error}; {NEXT}") from error
     return Rules(file.rules, hashlib.sha256(raw).hexdigest()[:12])

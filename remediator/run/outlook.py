@@ -99,6 +99,11 @@ class Outlook:
     budgets: dict[str, str]
     unknown: tuple[str, ...]
 
+    @property
+    def knows_jobs(self) -> bool:
+        """Whether Slurm said which jobs are there: else an empty list says nothing."""
+        return not any(found.startswith("jobs:") for found in self.unknown)
+
 
 class Foresight:
     """Asks everybody a remediation would ask, by reads alone."""

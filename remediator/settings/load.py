@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,10 +10,10 @@ import yaml
 from pydantic import ValidationError
 
 from remediator.settings.problems import EXAMPLE, Path, Problem, SettingsError, dotted, explain
+from remediator.settings.text import NotYaml, parse, read
 from remediator.settings.tree import Settings
 
 PREFIX = "REMEDIATOR_"
-DEEPEST = 20
 
 
 def load(path: FilePath, environ: Mapping[str, str]) -> Settings:
@@ -44,56 +44,24 @@ def overrides(environ: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
 
 def _parse(path: FilePath) -> tuple[dict[str, Any], dict[Path, str]]:
     try:
-        text = path.read_bytes()
+        data, lines = parse(read(path))
     except OSError as error:
         raise _fail(
             f"cannot be read ({error.strerror})", "give the path of a readable YAML file", str(path)
         ) from None
-    try:
-        loader = yaml.SafeLoader(text)
-        root = loader.get_single_node()
-        places = {where: f"{path}:{line}" for where, line in _lines(root)} if root else {}
-        data = loader.construct_document(root) if root else {}
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise _fail(f"not valid YAML ({error.problem})", "mend that line", f"{path}{line}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _fail(f"not valid YAML ({type(error).__name__})", EXAMPLE, str(path)) from None
+    except NotYaml as error:
+        line = "" if error.line is None else f":{error.line}"
+        raise _fail(str(error), "mend that line" if line else EXAMPLE, f"{path}{line}") from None
+    except ValueError as error:
+        raise _fail(str(error), EXAMPLE, str(path)) from None
+    data = {} if data is None else data
     if not isinstance(data, dict):
         raise _fail("must be a mapping of sections", EXAMPLE, str(path))
-    return data, places
+    return data, {where: f"{path}:{line}" for where, line in lines.items()}
 
 
 def _fail(text: str, advice: str, place: str) -> SettingsError:
     return SettingsError([Problem("settings", text, advice, place)])
-
-
-def _lines(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int]]:
-    """Every path below `node` with its line; a key that stands twice or is not text is an error."""
-    if len(path) > DEEPEST:
-        raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=node.start_mark)
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = _key(key, seen)
-            yield (*path, name), key.start_mark.line + 1
-            yield from _lines(value, (*path, name))
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield (*path, index), value.start_mark.line + 1
-            yield from _lines(value, (*path, index))
-
-
-def _key(node: yaml.Node, seen: set[str]) -> str:
-    if node.tag != "tag:yaml.org,2002:str":
-        raise yaml.MarkedYAMLError(
-            problem="a key must be text; put it in quotes", problem_mark=node.start_mark
-        )
-    name = str(node.value)
-    if name in seen:
-        raise yaml.MarkedYAMLError(problem=f"the key {name:.60} stands twice", problem_mark=node.start_mark)
-    seen.add(name)
-    return name
 
 
 def _override(data: dict[str, Any], places: dict[Path, str], variable: str, target: Path, text: str) -> None:

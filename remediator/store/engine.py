@@ -10,16 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
-from remediator.errors import GiveUp, Retry
+from remediator.errors import GiveUp, RemediatorError, Retry
 from remediator.store import schema
 
 # The WAL-reset bug (fixed in 3.51.3) can corrupt the file: older libraries get a rollback journal.
 WAL_SAFE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 4000
 _READER = ("query_only=ON",)  # and no journal mode: that would be a change, made beside a running controller
+# What SQLite says, and what a person can do about it.
+NEXT_STEPS = {
+    "not a database": "this is no store of the service: correct store.url, or restore a backup",
+    "malformed": "the file is damaged: restore a backup",
+    "no such table": "this is no store of the service: correct store.url, or start the controller once",
+    "readonly": "make the file and its folder writable for the service",
+    "is full": "make room on its disk",
+    "disk I/O error": "look at its disk, then restart",
+    "locked": "another process holds it: try again, or end that process",
+}
 
 
 class Store:
@@ -37,8 +47,8 @@ class Store:
                 if self.dialect == "sqlite":
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 yield connection
-        except OperationalError as error:
-            raise Retry(f"store: {error.orig}", after=0.5) from error
+        except DatabaseError as error:
+            raise _typed(error) from error
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -48,8 +58,8 @@ class Store:
                 if self.dialect == "sqlite":
                     connection.exec_driver_sql("BEGIN")
                 yield connection
-        except OperationalError as error:
-            raise Retry(f"store: {error.orig}", after=0.5) from error
+        except DatabaseError as error:
+            raise _typed(error) from error
 
     def close(self) -> None:
         """Release all connections."""
@@ -67,9 +77,7 @@ def open_store(url: str) -> Store:
             _add_indexes(connection)
             _check_version(connection)
     except (SQLAlchemyError, Retry) as error:
-        raise GiveUp(
-            f"store.url: cannot open the store: {_short(error)}; check path and permissions"
-        ) from error
+        raise GiveUp(f"store.url: cannot open the store: {_short(error)}") from error
     return store
 
 
@@ -140,11 +148,26 @@ def _check_version(connection: sa.Connection) -> None:
     found = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")).scalar()
     if found is None:
         connection.execute(sa.insert(schema.meta).values(key="schema", value=str(schema.VERSION)))
+    elif not str(found).isdecimal():
+        raise GiveUp(f"store.url: schema {found!r:.40} is no number: {NEXT_STEPS['malformed']}")
     elif int(found) > schema.VERSION:
         raise GiveUp(
-            f"store.url: schema {found} is newer than this program knows ({schema.VERSION}); upgrade it"
+            f"store.url: schema {found} is newer than this program knows ({schema.VERSION}): "
+            "run the newer program, or restore the backup made before it"
         )
 
 
+def _typed(error: DatabaseError) -> Exception:
+    """An error of the database by what the caller should do; a broken constraint stays what it is."""
+    if isinstance(error, OperationalError):
+        return Retry(f"store: {_short(error)}", after=0.5)
+    return GiveUp(f"store.url: {_short(error)}") if type(error) is DatabaseError else error
+
+
 def _short(error: Exception) -> str:
-    return str(getattr(error, "orig", None) or error).splitlines()[0]
+    """What the database said, in one line, with the next step; an error of ours has it already."""
+    if isinstance(error, RemediatorError):
+        return str(error).removeprefix("store: ")
+    said = str(getattr(error, "orig", None) or error).splitlines()[0]
+    steps = (step for words, step in NEXT_STEPS.items() if words in said)
+    return f"{said}; {next(steps, 'check path and permissions')}"

@@ -77,3 +77,11 @@ def test_without_a_controller_it_says_that_nobody_answered(
     done = CliRunner().invoke(app, ["pause", "--settings", settings])
     assert done.exit_code == 2
     assert "no controller answered" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("pause",), ("resume",), ("hold", "x"), ("release", "x"), ("return", "n")])
+def test_a_wrong_path_makes_no_new_store(tmp_path: Path, words: tuple[str, ...]) -> None:
+    world = World(tmp_path)
+    done = CliRunner().invoke(app, [*words, "--settings", str(world.settings)])
+    assert (done.exit_code, done.stderr.startswith("error: store.url: no readable store")) == (2, True)
+    assert not list(tmp_path.glob("*.db"))

@@ -9,7 +9,8 @@ from remediator.errors import BadInput
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.decide import Situation, decide
-from remediator.policy.rules import load
+from remediator.policy.rules import NEXT, load
+from remediator.settings.text import MOST_BYTES
 
 RULES = load()
 FREE = Situation(last_closed=None)
@@ -112,7 +113,13 @@ def test_a_node_its_last_incident_still_fences_is_recorded() -> None:
             "version: 1\nrules: {a: {kinds: [xid], cod: [1], tier: T0, plan: record, cause: abc, why: abc}}",
             "cod",
         ),
-        ("a: [", "not YAML"),
+        ("a: [", ":1: not valid YAML"),
+        ("version: 1\nrules: {}\nrules: {}", ":3: not valid YAML (the key rules stands twice)"),
+        ("version: 2026-99-99", "not valid YAML"),
+        ("[" * 5000, "not valid YAML"),
+        ("\x00", "not valid YAML"),
+        ("#" * (MOST_BYTES + 1), "longer than"),
+        ("", "file"),
     ],
 )
 def test_a_broken_policy_names_file_and_field(tmp_path: Path, text: str, names: str) -> None:
@@ -122,8 +129,10 @@ def test_a_broken_policy_names_file_and_field(tmp_path: Path, text: str, names: 
         load(path)
     assert str(path) in str(caught.value)
     assert names in str(caught.value)
+    assert str(caught.value).endswith(NEXT)
 
 
-def test_a_missing_policy_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
-        load(tmp_path / "none.yaml")
+@pytest.mark.parametrize("path", ["none.yaml", "."])
+def test_a_policy_that_cannot_be_read_is_named(tmp_path: Path, path: str) -> None:
+    with pytest.raises(BadInput, match=f"cannot be read: .*; {NEXT}"):
+        load(tmp_path / path)

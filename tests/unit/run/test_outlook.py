@@ -193,6 +193,7 @@ def test_what_cannot_be_read_is_said_and_never_taken_for_none(river: River) -> N
     assert [line.split(":")[0] for line in found.unknown] == [
         "jobs", "KillWait", "spares", "pods (which counts as a veto)", "reservations", "Slurm node w-gpu-0",
     ]  # fmt: skip
+    assert not found.knows_jobs
 
 
 def test_an_unknown_node_is_refused(river: River) -> None:

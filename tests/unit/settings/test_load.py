@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from remediator.settings import Leadership, Settings, SettingsError, Share, Stages, example, load, overrides
 from remediator.settings.problems import section_at
+from remediator.settings.text import MOST_BYTES
 
 GOOD = """\
 cluster: {name: lab}
@@ -105,6 +107,15 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
     "a Python object": (GOOD + "log: !!python/name:os.system\n", ["s.yaml:7: settings: not valid YAML"]),
     "an impossible date": (GOOD + "log: {level: 2026-99-99}\n", ["settings: not valid YAML"]),
     "an alias of itself": (GOOD + "log: &a [*a]\n", ["settings: not valid YAML", "nested too deeply"]),
+    "aliases that make millions": (
+        GOOD
+        + "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{name}: &{name} [{', '.join([f'*{last}'] * 10)}]\n" for last, name in pairwise("abcdefghi")
+        ),
+        ["settings: not valid YAML", "too many entries"],
+    ),
+    "more than a settings file can be": ("#" * (MOST_BYTES + 1), ["settings: is longer than"]),
     "two documents": (GOOD + "---\n" + GOOD, ["s.yaml:7: settings: not valid YAML"]),
     "no text at all": (b"\xff\xfe\x00\xd8", ["settings: not valid YAML"]),
     "an empty file": ("", ["cluster: is required", "slurm: is required", "pools: is required"]),

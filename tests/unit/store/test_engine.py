@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import sqlalchemy as sa
 from remediator.errors import Fenced, GiveUp, Retry
 from remediator.store import leadership, schema
 from remediator.store.engine import Store, journal_mode, open_read_only, open_store
+
+Opener = Callable[[str], Store]
 
 
 @pytest.fixture
@@ -35,6 +39,80 @@ def test_a_newer_schema_is_refused(tmp_path: Path, store: Store) -> None:
         connection.execute(sa.update(schema.meta).values(value="99"))
     with pytest.raises(GiveUp, match="newer"):
         open_store(f"sqlite:///{tmp_path}/s.db")
+
+
+def spoil(statement: str, file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("opener", [open_store, open_read_only])
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("99", r"schema 99 is newer .*: run the newer program"),
+        ("banana", r"schema 'banana' is no number: .*restore a backup"),
+        ("", r"schema '' is no number"),
+        ("-1", r"schema '-1' is no number"),
+    ],
+)
+def test_a_version_that_is_not_ours_is_told_with_the_next_step(
+    tmp_path: Path, store: Store, version: str, says: str, opener: Opener
+) -> None:
+    spoil(f"UPDATE meta SET value = '{version}' WHERE key = 'schema'", tmp_path / "s.db")
+    before = (tmp_path / "s.db").read_bytes()
+    with pytest.raises(GiveUp, match=rf"^store\.url: {says}"):
+        opener(f"sqlite:///{tmp_path}/s.db")
+    assert (tmp_path / "s.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no such table: meta; this is no store of the service"),
+        (b"no database at all", "file is not a database; this is no store of the service"),
+        (None, "unable to open database file; check path and permissions"),
+    ],
+)
+def test_what_is_no_store_is_told_once_with_the_next_step(
+    tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    file = tmp_path / "x.db"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(GiveUp, match=rf"^store\.url: .*{says}") as caught:
+        open_read_only(f"sqlite:///{file}")
+    assert "store: " not in str(caught.value)
+
+
+def test_a_file_that_is_spoilt_while_it_is_open_is_an_error_for_a_person(
+    tmp_path: Path, store: Store
+) -> None:
+    with store.write() as connection:
+        connection.execute(sa.insert(schema.meta), [{"key": f"k{n}", "value": "x" * 900} for n in range(50)])
+    store.close()
+    whole = (tmp_path / "s.db").read_bytes()
+    (tmp_path / "s.db").write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with pytest.raises(GiveUp, match=r"^store\.url: .*restore a backup"), store.read() as connection:
+        connection.execute(sa.select(schema.meta)).all()
+
+
+def test_a_store_that_may_not_be_written_is_told_with_the_next_step(tmp_path: Path, store: Store) -> None:
+    reader = Store(f"sqlite:///{tmp_path}/s.db", read_only=True)
+    with pytest.raises(Retry, match="readonly database; make the file"), reader.write() as connection:
+        connection.execute(sa.insert(schema.meta).values(key="k", value="v"))
+
+
+def test_a_full_disk_is_told_with_the_next_step_and_nothing_half_is_kept(store: Store) -> None:
+    with store.engine.connect() as connection:
+        pages = int(connection.exec_driver_sql("PRAGMA page_count").scalar() or 0)
+    sa.event.listen(
+        store.engine, "connect", lambda raw, _record: raw.execute(f"PRAGMA max_page_count = {pages}")
+    )
+    store.close()
+    with pytest.raises(Retry, match="full; make room on its disk"), store.write() as connection:
+        connection.execute(sa.insert(schema.meta), [{"key": f"k{n}", "value": "x" * 4096} for n in range(50)])
+    with store.read() as connection:
+        assert connection.execute(sa.select(schema.meta.c.key)).scalars().all() == ["schema"]
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
