@@ -1,6 +1,7 @@
 """May this job be released (requeued), or only told? The table is the data; the first row that fits holds.
 
-Rows that need more than one job record (dependents, restart caps) belong to the survey.
+Rows that need more than one job record (dependents, restart caps) belong to the survey. A job with
+`--no-kill` has no row: Slurm tells nobody of it. It is requeued like another, and under DOWN it runs on.
 """
 
 from __future__ import annotations
@@ -55,10 +56,6 @@ TABLE: tuple[Row, ...] = (
     Row(lambda j, _: not j.batch, _tell("interactive", "it has no batch script (salloc or srun)")),
     Row(lambda j, _: not j.requeue, _tell("no-requeue", "it was submitted with --no-requeue")),
     Row(
-        lambda j, _: "EXPEDITED_REQUEUE" in j.traits,
-        _tell("expedited", "an expedited job restarts by Slurm's own failure path"),
-    ),
-    Row(
         lambda j, sick: not sick.isdisjoint(j.required_nodes),
         _tell(
             "required-nodes",
@@ -69,8 +66,16 @@ TABLE: tuple[Row, ...] = (
         lambda j, _: j.het_job_id is not None and j.het_job_id != j.job_id,
         _tell("het-member", "it is requeued with its heterogeneous job's leader"),
     ),
-    Row(lambda j, _: j.state == "SUSPENDED", _tell("suspended", "it is suspended and cannot save")),
+    Row(
+        lambda j, _: j.state == "SUSPENDED",
+        _tell("suspended", "it is suspended: a requeue would kill it unsaved and leave it held"),
+    ),
     Row(lambda j, _: j.state == "PENDING" and not j.is_completing, _tell("pending", "it is not running")),
+    Row(lambda j, _: j.held, _requeue("held", "it saves, and restarts once its hold is released")),
+    Row(
+        lambda j, _: "EXPEDITED_REQUEUE" in j.traits,
+        _requeue("expedited", "it restarts as soon as it has saved, without Slurm's delay"),
+    ),
     Row(
         lambda j, _: j.het_job_id is not None, _requeue("het-leader", "the whole heterogeneous job restarts")
     ),

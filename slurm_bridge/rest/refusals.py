@@ -31,6 +31,7 @@ _MEANING: dict[int, tuple[type[RemediatorError], str]] = {
     2055: (Blocked, "a job is still in the reservation"),
     2058: (Blocked, "another reservation holds one of the nodes"),
     ESLURM_JOB_FINISHED: (Blocked, "the job is already over"),
+    2096: (Blocked, "only scrontab itself may change a scrontab job"),
     2104: (Blocked, "a reservation of this name has begun already"),
     2180: (Blocked, "the node is not in a state that allows this change"),
     2202: (GiveUp, _RIGHTS),

@@ -171,6 +171,8 @@ class FakeSlurm(Ctld):
     def start_now(self, job_id: int, *, deadline: float) -> None:
         """See SlurmPort."""
         found = self._writable_job("start_now", job_id)
+        if "CRON_JOB" in found.seen.traits:
+            raise Blocked(f"start job {job_id}: only scrontab itself may change a scrontab job")
         pending = found.seen.state == "PENDING"
         self._record("start_now", str(job_id), "", pending)
         if pending:

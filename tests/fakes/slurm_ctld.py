@@ -18,6 +18,7 @@ from slurm_bridge.states import JOB_ALIVE
 REQUEUE_DELAY = 121.0
 START_LAG = 1.0  # the scheduler looks once a second
 RESUME_LAG = 4.0  # NOT_RESPONDING after a resume
+FROZEN_END = 0.5  # a suspended job is killed, not asked
 IDLE_LAG = 5.0  # the operator sees a worker that moved
 TERMINATING = "slurm-operator: Pod is terminating"
 
@@ -35,6 +36,9 @@ class Job:
     gone_at: float = inf
     fails_at: float = inf
     restart_at_end: bool = False
+    no_kill: bool = False
+    frozen: bool = False
+    saved: bool = False
     members: list[int] = field(default_factory=list)
 
 
@@ -66,12 +70,13 @@ class Ctld:
         save: float = 1.0,
         seconds: float = inf,
         exit_code: int = 0,
+        no_kill: bool = False,
     ) -> int:
         """Queue a job like `seen`: `width` nodes, `save` seconds from TERM to exit, `seconds` of work."""
         now = self.clock.now()
         job_id = self._take_id()
         seen = replace(seen, job_id=job_id, state="PENDING", submit_time=int(now), begin_time=now)
-        self._jobs[job_id] = Job(seen=seen, width=width, save=save, seconds=seconds, exit_code=exit_code)
+        self._jobs[job_id] = Job(seen, width, save, seconds, exit_code, no_kill=no_kill)
         return job_id
 
     def submit_array(self, seen: SlurmJob, tasks: Sequence[int], *, save: float = 1.0) -> int:
@@ -109,6 +114,34 @@ class Ctld:
     def fail(self, job_id: int, code: int = 1) -> None:
         """Its batch script exits with this code now."""
         self._exit(self._jobs[job_id], code)
+
+    def hold(self, job_id: int) -> None:
+        """An administrator holds it: a running job runs on, its next run does not start."""
+        job = self._jobs[job_id]
+        job.seen = replace(job.seen, held=True, state_reason="JobHeldAdmin")
+
+    def suspend(self, job_id: int) -> None:
+        """Its processes are stopped; Slurm shows priority 0."""
+        job = self._jobs[job_id]
+        job.seen = replace(job.seen, state="SUSPENDED", held=True)
+        job.frozen = True
+
+    def shrink(self, job_id: int, node: str) -> None:
+        """Its owner gives one node back (`scontrol update numnodes`)."""
+        job = self._jobs[job_id]
+        job.seen = replace(job.seen, nodes=tuple(name for name in job.seen.nodes if name != node))
+
+    def requeue_by_owner(self, job_id: int) -> None:
+        """`scontrol requeue`, which Slurm refuses for a job that is pending already."""
+        self.settle()
+        job = self._jobs[job_id]
+        if job.seen.state in {"RUNNING", "SUSPENDED"}:
+            self._begin_requeue(job)
+
+    def has_saved(self, job_id: int) -> bool:
+        """Whether its last requeue left it the time to save."""
+        self.settle()
+        return self._jobs[job_id].saved
 
     def forget(self, job_id: int) -> None:
         """MinJobAge has passed: the record is gone."""
@@ -180,6 +213,7 @@ class Ctld:
         elif running and job.ends_at <= now:
             self._exit(job, job.exit_code)
         if job.restart_at_end and job.gone_at <= now:
+            job.saved = job.save <= self.kill_wait + 1.0 and not job.frozen
             self._queue_again(job)
 
     def _end_reservations(self, now: float) -> None:
@@ -211,7 +245,8 @@ class Ctld:
     def _begin_requeue(self, job: Job) -> None:
         now = self.clock.now()
         running = job.seen.state in {"RUNNING", "SUSPENDED"}
-        gone_at = min(now + min(job.save, self.kill_wait + 1.0), job.fails_at) if running else now
+        save = min(job.save, self.kill_wait + 1.0) if not job.frozen else FROZEN_END
+        gone_at = min(now + save, job.fails_at) if running else now
         self._restart_at(job, gone_at, saving=running)
 
     def _restart_at(self, job: Job, gone_at: float, *, saving: bool) -> None:
@@ -235,6 +270,9 @@ class Ctld:
 
     def _lose_node(self, job: Job, name: str) -> None:
         """The run leaves the node unasked; on its other nodes it gets TERM and KillWait."""
+        if job.no_kill and not job.restart_at_end and len(job.seen.nodes) > 1:
+            self.shrink(job.seen.job_id, name)
+            return
         if not job.restart_at_end and not (job.seen.batch and job.seen.requeue):
             self._end(job, "NODE_FAIL")
             return
@@ -266,9 +304,10 @@ class Ctld:
             submit_time=int(job.gone_at),
             start_time=None,
             end_time=None,
-            begin_time=job.gone_at + REQUEUE_DELAY,
-            state_reason="BeginTime",
+            begin_time=job.gone_at + (0.0 if "EXPEDITED_REQUEUE" in job.seen.traits else REQUEUE_DELAY),
+            state_reason="JobHeldAdmin" if job.seen.held else "BeginTime",
         )
+        job.frozen = False
         job.restart_at_end = False
         job.gone_at = inf
 

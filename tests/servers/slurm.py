@@ -48,6 +48,8 @@ SlurmdDebug=info
 SlurmdTimeout=30
 LogTimeFormat=iso8601_ms
 MpiDefault=none
+SlurmctldParameters=enable_expedited_requeue
+ScronParameters=enable
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1
 """
 

@@ -19,7 +19,10 @@ class ProveResume(Step):
     bound_s = 900.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Done when the next run is RUNNING off the sick machine or has ended; Wait before that."""
+        """Done when the next run is RUNNING off the sick machine, has ended, or is held; Wait before that.
+
+        A hold is somebody's word about the job: it is not lifted, and the incident does not wait for it.
+        """
         run = context.the_run
         job = context.slurm.job(run.job_id)
         if job is None:
@@ -28,6 +31,9 @@ class ProveResume(Step):
             return self._same_run(context, job)
         if job.is_over:
             return Done(f"job {run.address} ended as restart {job.restart_count}: {job.state}")
+        if _is_held(job):
+            held = f"is held ({job.state_reason}) until `scontrol release {job.address}`"
+            return Done(f"job {run.address} {held}; requeued as restart {job.restart_count}", {"held": True})
         if not _computes(job):
             return Wait(f"job {run.address} waits to start: {_why_waiting(job)}", after=0.5)
         self._refuse_drained(context, job)
@@ -47,11 +53,18 @@ class ProveResume(Step):
             return Wait(f"{why}: asking once more", after=0.5, facts={"forgotten": context.the_run.key})
         if job.is_over:
             return Done(f"job {job.address} ended by itself: {job.state}")
+        if job.state == "RUNNING" and job.nodes and set(job.nodes).isdisjoint(context.incident.slurm_nodes):
+            return Done(f"job {job.address} runs on without the node, on {', '.join(job.nodes)}")
         return Wait(f"job {job.address} has not left the node yet: {job.state}", after=1.0)
 
 
 def _computes(job: SlurmJob) -> bool:
     return job.state == "RUNNING" and job.flags.isdisjoint({"COMPLETING", "CONFIGURING"})
+
+
+def _is_held(job: SlurmJob) -> bool:
+    """Priority 0 alone is not enough: Slurm says JobHeldUser or JobHeldAdmin too."""
+    return job.state == "PENDING" and not job.is_completing and job.held and "Held" in job.state_reason
 
 
 def _why_waiting(job: SlurmJob) -> str:

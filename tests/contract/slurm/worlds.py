@@ -22,7 +22,8 @@ DEADLINE = 5.0
 class Spec:
     """A job to submit: `save` seconds from TERM to exit (inf: TERM is ignored), whole nodes.
 
-    `nodes` is how many or which; `fails`: it exits 1 by itself; `later`: it may start in 10 minutes.
+    `nodes` is how many or which; `expedite` and `no_kill` are sbatch's `--requeue=expedite` and `--no-kill`;
+    `fails`: it exits 1 by itself; `later`: it may start in 10 minutes.
     """
 
     save: float = 0.5
@@ -33,6 +34,8 @@ class Spec:
     dependency: str = ""
     held: bool = False
     comment: str = ""
+    expedite: bool = False
+    no_kill: bool = False
 
 
 class World(Protocol):
@@ -58,6 +61,18 @@ class World(Protocol):
     def requeues(self, address: str) -> int: ...
 
     def cancel(self, job_id: int) -> None: ...
+
+    def submit_cron(self) -> int: ...
+
+    def hold(self, job_id: int) -> None: ...
+
+    def suspend(self, job_id: int) -> None: ...
+
+    def requeue_by_owner(self, job_id: int) -> None: ...
+
+    def is_up(self, job_id: int) -> bool: ...
+
+    def has_saved(self, job_id: int) -> bool: ...
 
     def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None: ...
 
@@ -109,7 +124,12 @@ class FakeWorld:
         width = spec.nodes if isinstance(spec.nodes, int) else 1
         seconds = 0.2 if spec.fails else inf
         job_id = self.port.submit(
-            _record(spec), width=width, save=spec.save, seconds=seconds, exit_code=int(spec.fails)
+            _record(spec),
+            width=width,
+            save=spec.save,
+            seconds=seconds,
+            exit_code=int(spec.fails),
+            no_kill=spec.no_kill,
         )
         if spec.later:
             self.port.delay(job_id, 600)
@@ -143,6 +163,26 @@ class FakeWorld:
     def cancel(self, job_id: int) -> None:
         self.port.cancel(job_id)
 
+    def submit_cron(self) -> int:
+        job_id = self.port.submit(replace(_record(Spec()), traits=frozenset({"CRON_JOB"})))
+        self.port.delay(job_id, 86_400)
+        return job_id
+
+    def hold(self, job_id: int) -> None:
+        self.port.hold(job_id)
+
+    def suspend(self, job_id: int) -> None:
+        self.port.suspend(job_id)
+
+    def requeue_by_owner(self, job_id: int) -> None:
+        self.port.requeue_by_owner(job_id)
+
+    def is_up(self, job_id: int) -> bool:
+        return job(self, job_id).state == "RUNNING"
+
+    def has_saved(self, job_id: int) -> bool:
+        return self.port.has_saved(job_id)
+
     def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None:
         now, flags = self._clock.now(), frozenset({"MAINT", "IGNORE_JOBS", "SPEC_NODES"})
         self.port.add_reservation(Reservation(name, nodes, ("root",), flags, now, now + 3600))
@@ -170,6 +210,7 @@ def _record(spec: Spec) -> SlurmJob:
         dependency=spec.dependency,
         required_nodes=(spec.nodes,) if isinstance(spec.nodes, str) else (),
         comment=spec.comment,
+        traits=frozenset({"EXPEDITED_REQUEUE"}) if spec.expedite else frozenset(),
     )
 
 
@@ -213,6 +254,25 @@ class RealWorld:
     def cancel(self, job_id: int) -> None:
         self.server.run("scancel", str(job_id))
 
+    def submit_cron(self) -> int:
+        self.server.run("scrontab", "-", user="alice", stdin="#SCRON --exclusive\n0 0 1 1 * sleep 300\n")
+        return int(self.server.run("squeue", "-h", "-u", "alice", "-t", "PENDING", "-o", "%A"))
+
+    def hold(self, job_id: int) -> None:
+        self.server.scontrol("hold", str(job_id))
+
+    def suspend(self, job_id: int) -> None:
+        self.server.scontrol("suspend", str(job_id))
+
+    def requeue_by_owner(self, job_id: int) -> None:
+        self.server.run("scontrol", "requeue", str(job_id), user="alice", check=False)
+
+    def is_up(self, job_id: int) -> bool:
+        return (self.server.io / f"jobs/up-{job_id}").exists()
+
+    def has_saved(self, job_id: int) -> bool:
+        return (self.server.io / f"jobs/saved-{job_id}").exists()
+
     def plan_maintenance(self, name: str, nodes: tuple[str, ...]) -> None:
         self.server.scontrol(
             "create", "reservation", f"reservationname={name}", "starttime=now", "duration=60",
@@ -224,6 +284,7 @@ class RealWorld:
 
     def close(self) -> None:
         """Give up every job and place, then let the server come to rest."""
+        self.server.run("scrontab", "-r", user="alice", check=False)
         wait_for("no reservations", self._is_unreserved, every=0.2)
         self.server.reset()
 
@@ -244,7 +305,8 @@ class RealWorld:
 def _options(spec: Spec) -> list[str]:
     where = [f"-N{spec.nodes}"] if isinstance(spec.nodes, int) else ["-N1", f"--nodelist={spec.nodes}"]
     options = ["--exclusive", *where, "--job-name=train"]
-    options += [] if spec.requeue else ["--no-requeue"]
+    options += ["--requeue=expedite"] if spec.expedite else [] if spec.requeue else ["--no-requeue"]
+    options += ["--no-kill"] if spec.no_kill else []
     options += [f"--dependency={spec.dependency}"] if spec.dependency else []
     options += ["--hold"] if spec.held else []
     options += ["--begin=now+600"] if spec.later else []
@@ -254,5 +316,5 @@ def _options(spec: Spec) -> list[str]:
 def _script(spec: Spec) -> str:
     if spec.fails:
         return "#!/bin/bash\nexit 1\n"
-    handler = "" if spec.save == inf else f"sleep {spec.save}; exit 1"
-    return f"#!/bin/bash\ntrap '{handler}' TERM\nwhile :; do sleep 0.1; done\n"
+    handler = "" if spec.save == inf else f"sleep {spec.save}; touch saved-$SLURM_JOB_ID; exit 1"
+    return f"#!/bin/bash\ntrap '{handler}' TERM\ntouch up-$SLURM_JOB_ID\nwhile :; do sleep 0.1; done\n"

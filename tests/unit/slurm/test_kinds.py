@@ -18,11 +18,12 @@ CASES: dict[str, tuple[SlurmJob, str]] = {
     "scrontab": (replace(PLAIN, traits=frozenset({"CRON_JOB"})), "tell-only"),
     "interactive": (replace(PLAIN, batch=False), "tell-only"),
     "no-requeue": (replace(PLAIN, requeue=False), "tell-only"),
-    "expedited": (replace(PLAIN, traits=frozenset({"EXPEDITED_REQUEUE"})), "tell-only"),
     "required-nodes": (replace(PLAIN, required_nodes=("gpu-0",)), "tell-only"),
     "het-member": (replace(PLAIN, het_job_id=6, het_job_offset=1), "tell-only"),
-    "suspended": (replace(PLAIN, state="SUSPENDED"), "tell-only"),
-    "pending": (replace(PLAIN, state="PENDING", nodes=()), "tell-only"),
+    "suspended": (replace(PLAIN, state="SUSPENDED", held=True), "tell-only"),
+    "pending": (replace(PLAIN, state="PENDING", nodes=(), held=True), "tell-only"),
+    "held": (replace(PLAIN, held=True), "requeue"),
+    "expedited": (replace(PLAIN, traits=frozenset({"EXPEDITED_REQUEUE"})), "requeue"),
     "het-leader": (replace(PLAIN, het_job_id=7), "requeue"),
     "array-task": (replace(PLAIN, array_job_id=7, array_task_id=2), "requeue"),
     "batch": (PLAIN, "requeue"),
@@ -53,10 +54,6 @@ def test_the_opt_out_is_one_word_of_the_comment(comment: str) -> None:
 @pytest.mark.parametrize("comment", ["remediator:leaven", "no-remediator:leave", "remediator: leave"])
 def test_other_words_are_no_opt_out(comment: str) -> None:
     assert classify(replace(PLAIN, comment=comment), SICK).act == "requeue"
-
-
-def test_a_held_job_that_runs_is_requeued_like_another() -> None:
-    assert classify(replace(PLAIN, held=True), SICK).act == "requeue"
 
 
 def test_only_jobs_that_run_on_keep_their_node() -> None:

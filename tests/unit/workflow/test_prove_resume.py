@@ -20,7 +20,14 @@ WAITS: dict[str, SlurmJob] = {
     "the old run, saving": replace(JOB, flags=SAVING),
     "the next run, still saving": replace(NEXT, state="PENDING", flags=SAVING, nodes=("w-0",)),
     "the next run, queued": replace(NEXT, state="PENDING", nodes=()),
-    "the next run, held": replace(NEXT, state="PENDING", nodes=(), held=True, state_reason="JobHeldUser"),
+    "the next run, with priority 0 for another reason": replace(
+        NEXT, state="PENDING", nodes=(), held=True, state_reason="BeginTime"
+    ),
+    "the next run, held, still saving": replace(
+        NEXT, state="PENDING", flags=SAVING, held=True, state_reason="JobHeldUser"
+    ),
+    "the old run, suspended elsewhere": replace(JOB, state="SUSPENDED", nodes=("w-1",)),
+    "the old run, its nodes unsaid": replace(JOB, nodes=()),
     "the next run, suspended": replace(NEXT, state="SUSPENDED"),
     "the next run, in its prolog": replace(NEXT, flags=frozenset({"CONFIGURING"})),
     "the next run, ending": replace(NEXT, state="COMPLETED", flags=SAVING),
@@ -32,6 +39,8 @@ PROVEN: dict[str, SlurmJob | None] = {
     "a later run": replace(NEXT, restart_count=3),
     "the old run ended by itself": replace(JOB, state="COMPLETED"),
     "the old run was cancelled": replace(JOB, state="CANCELLED"),
+    "the next run, held": replace(NEXT, state="PENDING", nodes=(), held=True, state_reason="JobHeldUser"),
+    "the old run, shrunk to its other node": replace(JOB, nodes=("w-1",)),
     "the next run ended already": replace(NEXT, state="COMPLETED"),
     "the next run was cancelled": replace(NEXT, state="CANCELLED", nodes=()),
     "forgotten by Slurm": None,
@@ -67,6 +76,14 @@ def test_why_it_waits_is_said(bench: Bench) -> None:
     wait = STEP.check(bench.see())
     assert isinstance(wait, Wait)
     assert "JobHeldUser" in wait.sentence
+
+
+def test_a_held_job_says_how_it_is_released(bench: Bench) -> None:
+    bench.slurm.listed = [replace(NEXT, state="PENDING", nodes=(), held=True, state_reason="JobHeldAdmin")]
+    done = STEP.check(bench.see())
+    assert isinstance(done, Done)
+    assert "held (JobHeldAdmin) until `scontrol release 7`" in done.sentence
+    assert "running_at" not in done.facts
 
 
 def test_a_job_back_on_the_drained_machine_is_for_a_person(bench: Bench) -> None:
