@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from remediator.model.incident import Incident, Tier
-from remediator.model.signal import Signal
+from remediator.model.signal import SILENT, Signal
 
-Witness = Literal["kernel-log", "own-counters", "dcgm-health", "dcgm-xid", "none"]
+Witness = Literal["kernel-log", "own-counters", "two silences", "dcgm-health", "dcgm-xid", "none"]
 
 UNKNOWN_BOOT_S = 600.0
+SILENCE_COUNTS_S = 180.0
 # The faults of T0 are single moments, seen by all within a sample, a scrape and an evaluation.
 AGREE_S: dict[Tier, float] = {"T0": 60.0, "T1": 600.0, "T2": 60.0, "T3": 60.0}
 
@@ -21,7 +22,7 @@ _BY_LABEL: dict[object, Witness] = {
     "dcgm-health": "dcgm-health",
     "dcgm-xid": "dcgm-xid",
 }
-_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "own-counters"})
+_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "own-counters", "two silences"})
 _ALERTS = frozenset({"webhook", "backfill"})
 
 
@@ -35,6 +36,8 @@ class Verdict:
 
 def witness_of(signal: Signal) -> Witness:
     """What measured the fault. Webhook and backfill carry the same alert: they are no two witnesses."""
+    if signal.kind == SILENT:  # nobody can say by himself that he is silent
+        return "two silences" if signal.source == "condition" else "none"
     if signal.source == "agent":
         return "kernel-log"
     if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
@@ -49,6 +52,11 @@ def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
     if signal.boot_id or not boot_id:
         return bool(boot_id) and signal.boot_id == boot_id
     return now - signal.seen_at <= UNKNOWN_BOOT_S
+
+
+def has_passed(signal: Signal, now: float) -> bool:
+    """Whether it told of a silence that may be over: one that lasts is told again every minute."""
+    return signal.kind == SILENT and now - signal.received_at > SILENCE_COUNTS_S
 
 
 def before_close(signal: Signal, closed_at: float | None) -> bool:

@@ -14,6 +14,9 @@ GIVE_BACK = "give-back"
 RESTART_JOB = "restart-job"
 """The plan of a job that crashed; its incident is about the job, no node is touched by it."""
 
+SILENT_NODE = "silent-node"
+"""The rule of a machine whose agent and slurmd are both silent."""
+
 VALIDATE, VALIDATE_ONLY = "validate", "validate-only"
 """Plans of a suspect machine: one that fails its test is replaced, or only stays drained."""
 

@@ -9,6 +9,8 @@ from pydantic import Field
 from remediator.model.base import Ours
 
 MAX_RAW = 2048
+SILENT = "silent"
+"""Kind of a signal that carries both witnesses: a machine's agent and its slurmd are silent."""
 
 
 class KernelEvent(Ours):

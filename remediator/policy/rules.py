@@ -19,10 +19,12 @@ NEXT = "mend it, or take the file of the installed version again"
 
 
 class Rule(Ours):
-    """One row of policy; `when` compares fields of the event's `extra` for equality."""
+    """One row of policy; `when` compares fields of the event's `extra` for equality. A rule without codes
+    speaks about events that have none.
+    """
 
     kinds: tuple[str, ...] = Field(min_length=1)
-    codes: tuple[int, ...] = Field(min_length=1)
+    codes: tuple[int, ...] = Field(default=(), min_length=1)
     when: dict[str, int | str | bool] = Field(default_factory=dict)
     tier: Tier
     plan: Literal["replace", "restart-job", "record"]
@@ -34,7 +36,7 @@ class Rule(Ours):
         extra = signal.detail.get("extra") or {}
         return (
             signal.kind in self.kinds
-            and signal.code in self.codes
+            and (signal.code in self.codes if self.codes else signal.code is None)
             and all(extra.get(name) == value for name, value in self.when.items())
         )
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of
-from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
+from remediator.incidents.evidence import AGREE_S, Verdict, before_close, has_passed, judge, overruled
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import GIVE_BACK, Incident
@@ -112,7 +112,7 @@ class Triage:
             decision = suspect(machine, why, self._rules, view.of(machine))
             return decision if decision.action == "act" else None
         for signal in signals.of_incident(connection, incident.id):
-            if boot_of(signal, machine.boot_id, now) == "present":
+            if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now):
                 decision = decide(signal, machine, self._rules, view.of(machine))
                 if decision.action == "act":
                     return decision

@@ -32,7 +32,9 @@ _OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
 # A worker that moves to another node comes up there IDLE: from the eviction on no DRAIN is expected.
 _other = step.alias("other")
 _EVICTING = sa.exists().where(
-    _other.c.incident == step.c.incident, _other.c.name == "evict-pods", _other.c.acted_at.is_not(None)
+    _other.c.incident == step.c.incident,
+    _other.c.name == "evict-pods",
+    sa.or_(_other.c.acted_at.is_not(None), _other.c.state == "done"),  # others may have ended the pods
 )
 _DRAINED = (
     sa.select(step.c.incident, step.c.ended_at, incident.c.slurm_nodes)

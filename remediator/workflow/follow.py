@@ -15,6 +15,7 @@ from remediator.workflow.ending import end
 from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
+from remediator.workflow.silence import UNFENCED
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
 WORDS = {"replace": "the machine is replaced", "drain-only": "the machine stays drained and fenced"}
@@ -38,6 +39,7 @@ class FollowUps:
             "admitted": self._admitted,
             "ends": self._ends,
             "requeued": self._requeued,
+            "lost": self._lost,
             "forgotten": self._forgotten,
             "let_go": self._let_go,
             "untouched": self._untouched,
@@ -118,6 +120,11 @@ class FollowUps:
                 asks = row.facts.get(ASKS, 0) + 1
                 facts = {**row.facts, ASKS: asks, CTLD_STARTED: taken[CTLD_STARTED]}
                 steps.update(connection, row, facts=facts)
+
+    def _lost(self, connection: sa.Connection, incident: Incident, lost: dict[str, Any], _now: float) -> None:
+        for row in steps.of_incident(connection, incident.id):
+            if row.subject == lost["run"]:
+                steps.update(connection, row, facts={**row.facts, UNFENCED: lost["nodes"]})
 
     def _forgotten(self, connection: sa.Connection, incident: Incident, run: str, now: float) -> None:
         for row in steps.of_incident(connection, incident.id):

@@ -1,4 +1,7 @@
-"""release-jobs: one native requeue per job run; Slurm gives the job its KillWait to save."""
+"""release-jobs: one native requeue per job run; Slurm gives the job its KillWait to save.
+
+A silent machine is set DOWN instead: Slurm's own requeue is then the run's one requeue.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.forgotten import ASKS, forgotten, requeued
 from remediator.workflow.runs import moved_on, who
+from remediator.workflow.silence import is_silence, lost_nodes, refuse_down, set_machine_down
 from remediator.workflow.step import Writing
 from slurm_bridge.kinds import Release, classify
 from slurm_bridge.model import SlurmJob
@@ -36,17 +40,21 @@ class ReleaseJobs(Writing):
         if job.state == "UNKNOWN":
             return Wait(f"job {run.address}: its state cannot be read", after=1.0)
         if moved_on(job, run):
-            return Done(f"job {run.address} is requeued as restart {job.restart_count}")
+            return self._moved(context, job)
         if not self._is_there(context, job):
             return Done(f"job {run.address} left by itself: {job.state}")
         release = self._release(context, job)
         if release.act == "tell-only":
             return _left_alone(run, release)
         lost = lost_condition(context, context.incident.slurm_nodes)
-        return replace(lost, facts=lost.facts | {"untouched": run.key}) if lost else None
+        if lost is not None:
+            return replace(lost, facts=lost.facts | {"untouched": run.key})
+        return refuse_down(context) if is_silence(context.incident) else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
-        """Whose job is asked to save and restart."""
+        """Whose job is asked to save and restart, or loses its node."""
+        if is_silence(incident):
+            return f"set {', '.join(incident.slurm_nodes)} DOWN, so that Slurm requeues {who(run)}"
         return f"requeue {who(run)}: SIGTERM, then KillWait to save"
 
     def act(self, context: Context) -> Outcome | None:
@@ -58,8 +66,21 @@ class ReleaseJobs(Writing):
         if self._release(context, job).act != "requeue":
             return None
         started = context.slurm.config().started_at
-        context.slurm.requeue(job)
-        return Wait(f"slurmctld took the requeue of job {run.address}", 0.0, requeued(context, started))
+        if is_silence(context.incident):
+            set_machine_down(context)
+            took = f"slurmctld set {', '.join(context.incident.slurm_nodes)} DOWN"
+        else:
+            context.slurm.requeue(job)
+            took = f"slurmctld took the requeue of job {run.address}"
+        return Wait(took, 0.0, requeued(context, started))
+
+    def _moved(self, context: Context, job: SlurmJob) -> Done:
+        """Requeued, by us or by Slurm; nodes it lost on the way may hold its old processes yet."""
+        run = context.the_run
+        lost = lost_nodes(context)
+        why = f"; its processes on {', '.join(lost)} may live on" if lost else ""
+        facts = {"lost": {"run": run.key, "nodes": lost}} if lost else {}
+        return Done(f"job {run.address} is requeued as restart {job.restart_count}{why}", facts)
 
     def _saving(self, context: Context, job: SlurmJob) -> Wait:
         """The next run is counted already: whatever became of our answer, slurmctld took the requeue."""

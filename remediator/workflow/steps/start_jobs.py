@@ -8,12 +8,15 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.places import place_name
 from remediator.workflow.runs import moved_on, who
+from remediator.workflow.silence import UNFENCED, fencing_proof
 from remediator.workflow.step import Writing
 from slurm_bridge.model import SlurmJob
 
 
 class StartJobs(Writing):
-    """Slurm holds a requeued job for 121 s; the run ended without DOWN, so it may go at once."""
+    """Slurm holds a requeued job for 121 s. A run that ended without DOWN may go at once; one that lost a
+    node only on proof that its processes there are gone, else Slurm's delay stands.
+    """
 
     name = "start-jobs"
     bound_s = 5.0
@@ -30,9 +33,11 @@ class StartJobs(Writing):
             return Wait(f"job {run.address} is still COMPLETING", after=0.5)
         if not moved_on(job, run):
             return Done(f"job {run.address} never ran on the node")
-        if (job.begin_time or 0.0) > context.now + 1 or self._outside(context, job):
+        if self._outside(context, job):
             return None
-        return Done(f"job {run.address} may start at once")
+        if (job.begin_time or 0.0) <= context.now + 1:
+            return Done(f"job {run.address} may start at once")
+        return self._unproven(context) if self._proof(context) is None else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job may go."""
@@ -44,9 +49,21 @@ class StartJobs(Writing):
         return job.reservation != name and context.slurm.reservation(name) is not None
 
     def act(self, context: Context) -> Outcome | None:
-        """Put the job into the place kept for it, then set its begin time to now."""
+        """Put the job into the place kept for it, then set its begin time to now if it may go."""
         job_id, name = context.the_run.job_id, place_name(context.incident, context.the_run)
         if context.slurm.reservation(name) is not None:
             context.slurm.set_job_reservation(job_id, name)
+        proof = self._proof(context)
+        if proof is None:
+            return None
         context.slurm.start_now(job_id)
-        return None
+        return Wait(f"the delay is lifted, {proof}", after=0.0) if proof else None
+
+    def _proof(self, context: Context) -> str | None:
+        """Why no process of the old run can be alive: `""` when none was left behind, None without proof."""
+        return fencing_proof(context) if context.row.facts.get(UNFENCED) else ""
+
+    def _unproven(self, context: Context) -> Wait:
+        lost = ", ".join(context.row.facts[UNFENCED])
+        why = f"nothing proves that its processes on {lost} are gone: Slurm's own delay stands"
+        return Wait(f"job {context.the_run.address}: {why}", after=2.0, patient=True)
