@@ -8,19 +8,17 @@ from typing import Any
 from remediator.clock import Clock
 from remediator.errors import BadInput, Blocked, Retry
 from slurm_bridge import names
-from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
-from slurm_bridge.rest import decode
-from slurm_bridge.rest.refusals import (
+from slurm_bridge.errnos import (
     ESLURM_INVALID_JOB_ID,
     ESLURM_INVALID_NODE_NAME,
     ESLURM_JOB_FINISHED,
     ESLURM_JOB_NOT_PENDING,
     ESLURM_JOB_PENDING,
     ESLURM_RESERVATION_INVALID,
-    error_numbers,
-    is_success,
-    refusal,
 )
+from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
+from slurm_bridge.rest import decode
+from slurm_bridge.rest.refusals import error_numbers, is_success, refusal
 from slurm_bridge.rest.session import Session, decoded, from_ctld, whole
 from slurm_bridge.rest.token import TokenSource
 from slurm_bridge.rest.transport import Answer

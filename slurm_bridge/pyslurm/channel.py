@@ -1,0 +1,178 @@
+"""One worker process and the calls to it: JSON lines over a socket pair, one call at a time, never late.
+
+libslurm can hang for minutes inside a call, so a worker that is late, dead or talks nonsense is killed, and
+the next call starts another one. A killed worker sends nothing any more: nothing lands after its call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from remediator.clock import Clock
+from remediator.errors import Ambiguous, GiveUp, Retry
+from slurm_bridge.pyslurm.refusals import refusal
+
+PROTOCOL = 1
+_MAX_ANSWER = 256 * 2**20
+_REAP_S = 1.0
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ")
+
+
+class Channel:
+    """Calls to the worker that `command` starts; `env` is added to the few variables it inherits."""
+
+    def __init__(
+        self, command: Sequence[str], token: Callable[[], str], clock: Clock, env: Mapping[str, str]
+    ) -> None:
+        self._command = list(command)
+        self._token = token
+        self._clock = clock
+        self._env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(env)
+        self._busy = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._pending = b""
+        self._last_id = 0
+        self._ends = 0.0
+
+    def call(
+        self, operation: str, arguments: Mapping[str, Any], doing: str, *, deadline: float, write: bool
+    ) -> Any:
+        """The operation's result; `deadline` covers waiting for another call and starting the worker too."""
+        ends = self._clock.steady() + deadline
+        if not self._busy.acquire(timeout=max(deadline, 0)):
+            raise Retry(f"{doing}: the pyslurm worker is busy with another call")
+        try:
+            self._ends = ends
+            return self._exchange(operation, arguments, doing, write=write)
+        finally:
+            self._busy.release()
+
+    def close(self) -> None:
+        """End the worker."""
+        with self._busy:
+            self._kill()
+
+    def _exchange(self, operation: str, arguments: Mapping[str, Any], doing: str, *, write: bool) -> Any:
+        token = self._token()
+        self._start(doing)
+        self._last_id += 1
+        left = self._left()
+        request = {"id": self._last_id, "op": operation, "args": arguments, "token": token, "deadline": left}
+        self._send(json.dumps(request).encode() + b"\n", doing)
+        try:
+            answer = self._answer()
+        except _Lost as why:
+            self._lost(doing, str(why), write=write)
+        if "error" in answer:
+            raise refusal(answer["error"], doing, self._token, write=write)
+        return answer["result"]
+
+    def _start(self, doing: str) -> None:
+        """A worker that has said it is ready; nothing has been asked of it yet, so every failure is Retry."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._kill()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env=self._env,
+                )
+        except OSError as error:
+            ours.close()
+            kind = GiveUp if isinstance(error, FileNotFoundError | PermissionError) else Retry
+            raise kind(f"{doing}: cannot start the pyslurm worker: {error.strerror}") from None
+        self._socket, self._pending = ours, b""
+        try:
+            hello = self._line()
+        except _Lost as why:
+            self._lost(doing, f"did not start: {why}", write=False)
+        if hello.get("ready") != PROTOCOL:
+            self._kill()
+            raise GiveUp(f"{doing}: the pyslurm worker is of another release: take this release's image")
+
+    def _send(self, line: bytes, doing: str) -> None:
+        """A worker acts on whole lines only, so a line that does not get through had no effect."""
+        try:
+            self._timed().sendall(line)
+        except (OSError, _Lost):
+            self._lost(doing, "takes no request", write=False)
+
+    def _answer(self) -> dict[str, Any]:
+        """The answer to the last request; one to another request is as bad as none."""
+        answer = self._line()
+        if answer.get("id") != self._last_id:
+            raise _Lost("answered another request")
+        is_error = isinstance(answer.get("error"), dict)
+        if is_error == ("result" in answer):
+            raise _Lost("answered neither a result nor an error")
+        return answer
+
+    def _line(self) -> dict[str, Any]:
+        parts = [self._pending]
+        size = len(self._pending)
+        while b"\n" not in parts[-1]:
+            part = self._receive()
+            size += len(part)
+            if size > _MAX_ANSWER:
+                raise _Lost("answered too much")
+            parts.append(part)
+        line, _, self._pending = b"".join(parts).partition(b"\n")
+        try:
+            found = json.loads(line)
+        except ValueError:
+            raise _Lost("answered nonsense") from None
+        if not isinstance(found, dict):
+            raise _Lost("answered nonsense")
+        return found
+
+    def _receive(self) -> bytes:
+        try:
+            part = self._timed().recv(2**20)
+        except TimeoutError:
+            raise _Lost("did not answer in time") from None
+        except OSError:
+            raise _Lost("died") from None
+        if not part:
+            raise _Lost("died")
+        return part
+
+    def _timed(self) -> socket.socket:
+        left = self._left()
+        if self._socket is None or left <= 0:
+            raise _Lost("did not answer in time")
+        self._socket.settimeout(left)
+        return self._socket
+
+    def _left(self) -> float:
+        return self._ends - self._clock.steady()
+
+    def _lost(self, doing: str, why: str, *, write: bool) -> NoReturn:
+        self._kill()
+        text = f"{doing}: the pyslurm worker {why}"
+        raise Ambiguous(text) if write else Retry(text)
+
+    def _kill(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it may sleep in the kernel: init reaps it
+                self._process.wait(_REAP_S)
+        self._socket = self._process = None
+
+
+class _Lost(Exception):
+    """The worker cannot be used any more; the text says why."""
