@@ -158,7 +158,7 @@ class Lab:
     def _first_pid(self) -> int:
         pid = self.control.first_pid()
         if pid is None:
-            raise LabError(f"lab {self.name} is not up")
+            raise LabError(f"lab {self.name} is not up: `python -m deploy.lab up`")
         return pid
 
     def node_dir(self, name: str) -> Path:

@@ -51,7 +51,7 @@ def choose(context: typer.Context, name: Name = DEFAULT_NAME) -> None:
 def up(
     context: typer.Context,
     kill_wait: Annotated[
-        int, typer.Option(help="Slurm's KillWait in seconds: the grace of a job.")
+        int, typer.Option(min=1, max=65533, help="Slurm's KillWait in seconds: the grace of a job.")
     ] = slurm.GRACE_SECONDS,
     without_service: Annotated[bool, typer.Option(help="Leave our own service out.")] = False,
     without_alerts: Annotated[bool, typer.Option(help="Leave the alert rules about GPUs out.")] = False,
@@ -132,6 +132,7 @@ def logs(
     if part and not wanted:
         raise LabError(f"no log {part!r}; there are: {', '.join(files) or 'none'}")
     if not part:
+        typer.echo(f"{len(files)} logs in {lab.layout.logs}")
         for name, file in files.items():
             typer.echo(f"{file.stat().st_size:>12} {name}")
         return

@@ -23,7 +23,11 @@ def cache_root() -> Path:
     """The folder that holds everything built: $REMEDIATOR_CACHE or ~/.cache/remediator."""
     named = os.environ.get("REMEDIATOR_CACHE")
     root = Path(named) if named else Path.home() / ".cache" / "remediator"
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        mend = "run this as root, or set REMEDIATOR_CACHE"
+        raise SetupError(f"{root} cannot be made ({error.strerror}): {mend}") from None
     return root.resolve()
 
 

@@ -93,7 +93,7 @@ def _read(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(path.read_text())
     except OSError as error:
         raise BadInput(str(path), f"cannot be read ({error.strerror}); {ADVICE}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(str(path), f"is not valid YAML ({type(error).__name__}); {ADVICE}") from None
     if not isinstance(data, dict):
         raise BadInput(str(path), f"must be a mapping of settings; {ADVICE}")

@@ -21,7 +21,7 @@ def alerts() -> Iterator[Any]:
             yield from (rule for rule in group["rules"] if "alert" in rule)
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
+@pytest.mark.parametrize("rule", list(alerts()), ids=lambda rule: str(rule["alert"]))
 def test_the_runbook_of_an_alert_says_what_to_run(rule: Any) -> None:
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
     sections = re.split(r"^## ", (REPO / page).read_text(), flags=re.MULTILINE)[1:]

@@ -40,11 +40,15 @@ EXIT = {"ok": 0, "warn": 1, "error": 2}
 
 def examine(site: Site, checks: Mapping[str, Check] = CHECKS) -> Iterator[Finding]:
     """Every finding as it comes; a check that gets no answer is an error, and stops no other."""
+    first: dict[str, str] = {}
     for name, check in checks.items():
         try:
             found = check(site)
         except RemediatorError as problem:
-            found = error(name, str(problem), "see runbooks/doctor.md")
+            says = str(problem)
+            change = f"as `{first[says]}`" if says in first else "see runbooks/doctor.md"
+            found = error(name, says, change)
+            first.setdefault(says, name)
         yield from found if isinstance(found, list) else [found]
 
 

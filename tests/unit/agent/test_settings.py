@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remediator.agent.settings import AgentSettings, load
+from remediator.agent.settings import ADVICE, AgentSettings, load
 from remediator.errors import BadInput
 
 REQUIRED = {"REMEDIATOR_AGENT_NODE": "gpu-0", "REMEDIATOR_AGENT_CONTROLLER_URL": "http://remediator:8080/"}
@@ -47,11 +47,22 @@ def test_wrong_value_names_its_field_and_is_not_repeated(field: str, value: str)
     assert "hunter2" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["- a\n", "{", "\x00", "unknown: 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a\n",
+        "{",
+        "\x00",
+        "unknown: 1\n",
+        "node: 2026-99-99\n",
+        "[" * 5000,
+    ],
+    ids=lambda text: text[:9],
+)
 def test_wrong_file_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(text)
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput, match=ADVICE):
         load(path, REQUIRED)
 
 

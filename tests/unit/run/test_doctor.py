@@ -366,3 +366,14 @@ def test_the_command_prints_a_table_or_json_and_exits_with_the_status(
     assert as_json.exit_code == 2
     (found,) = [one for one in json.loads(as_json.stdout) if one["check"] == "KillWait"]
     assert (found["level"], found["says"][:3]) == ("error", "30:")
+
+
+def test_one_trouble_behind_many_checks_is_to_be_mended_once(river: River) -> None:
+    def down(_: Site) -> Finding:
+        raise Retry("slurmrestd is away")
+
+    def other(_: Site) -> Finding:
+        raise Retry("so is the API server")
+
+    found = list(examine(site(river), {"a": down, "b": other, "c": down, "d": down}))
+    assert [one.change for one in found] == ["see runbooks/doctor.md"] * 2 + ["as `a`"] * 2

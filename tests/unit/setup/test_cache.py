@@ -138,3 +138,15 @@ def test_neighbouring_inputs_do_not_run_into_one_another() -> None:
 def test_a_tree_with_a_mount_in_it_is_not_removed() -> None:
     with pytest.raises(SetupError, match="still mounted"):
         cache.remove_tree(Path("/sys"))
+
+
+@pytest.mark.parametrize("place", ["a-file", "a-file/below"])
+def test_a_cache_folder_that_cannot_be_made_is_one_line_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "a-file").write_text("in the way")
+    monkeypatch.setenv("REMEDIATOR_CACHE", str(tmp_path / place))
+    with pytest.raises(
+        SetupError, match=f"{place} cannot be made .*: run this as root, or set REMEDIATOR_CACHE"
+    ):
+        cache.cache_root()
