@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slurm_bridge.states import JOB_ALIVE, QUIET_NODE_BASES
+from slurm_bridge.states import JOB_ALIVE, POWER_FLAGS, QUIET_NODE_BASES
 
 
 class JobRun(NamedTuple):
@@ -51,9 +51,14 @@ class SlurmNode:
         return self.state not in QUIET_NODE_BASES or "COMPLETING" in self.flags
 
     @property
+    def is_powering(self) -> bool:
+        """Slurm has switched it off or is switching it (State=CLOUD): no slurmd is no fault."""
+        return not self.flags.isdisjoint(POWER_FLAGS)
+
+    @property
     def is_silent(self) -> bool:
-        """Its slurmd does not answer slurmctld."""
-        return "NOT_RESPONDING" in self.flags
+        """Its slurmd does not answer slurmctld, and ought to."""
+        return "NOT_RESPONDING" in self.flags and not self.is_powering
 
     @property
     def is_down(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 UNKNOWN = "UNKNOWN"
 NODE_BASES = frozenset({"UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "ERROR", "MIXED", "FUTURE"})
 QUIET_NODE_BASES = frozenset({"DOWN", "IDLE", "FUTURE"})
+POWER_FLAGS = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 JOB_BASES = frozenset(
     {
         "PENDING",

@@ -32,10 +32,11 @@ from remediator.settings import Settings
 from remediator.store import commands, incidents, spares
 from remediator.store.engine import Store
 from remediator.workflow.ledger import GUARDED, Ledger
-from remediator.workflow.ownership import SYSTEM_PREFIXES
+from remediator.workflow.ownership import is_systems
 from remediator.workflow.plans import PLANS
 from slurm_bridge.kinds import classify
 from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
+from slurm_bridge.reasons import quoted
 
 READ_S = 5.0
 Parsed = TypeVar("Parsed")
@@ -217,8 +218,8 @@ class Foresight:
         holds = []
         for name in machine.slurm_nodes:
             node = self._try(f"Slurm node {name}", lambda name=name: self._slurm.node(name, deadline=READ_S))  # type: ignore[misc]
-            if node is not None and node.reason and not node.reason.startswith(SYSTEM_PREFIXES):
-                holds.append(f"{name} carries the reason {node.reason!r} already")
+            if node is not None and node.reason and not is_systems(node.reason):
+                holds.append(f"{name} carries the reason {quoted(node.reason)} already")
         return holds
 
     def _without_spare(self, machine: Machine) -> str:

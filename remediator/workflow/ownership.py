@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remediator.model.incident import Incident, reason_prefix
 from slurm_bridge.model import SlurmNode
+from slurm_bridge.reasons import author
 
 OPERATOR = "slurm-operator: "
 TERMINATING = f"{OPERATOR}Pod is terminating"
@@ -25,7 +26,13 @@ def is_our_drain(node: SlurmNode, incident: Incident) -> bool:
 
 def ours_or_systems(node: SlurmNode, incident: Incident) -> bool:
     """The reason is empty, this incident's, or written by the system: it may be cleared."""
-    return not node.reason or node.reason.startswith((incident.reason_prefix, *SYSTEM_PREFIXES))
+    ours = node.reason.startswith(incident.reason_prefix)
+    return not node.reason or ours or is_systems(node.reason)
+
+
+def is_systems(reason: str) -> bool:
+    """Slurm or slurm-operator wrote it, and not on behalf of another tool that treats the node."""
+    return reason.startswith(SYSTEM_PREFIXES) and author(reason) is None
 
 
 def still_drained(drain: bool, reason: str, incident: str) -> bool:

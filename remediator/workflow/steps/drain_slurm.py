@@ -11,6 +11,7 @@ from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
 from remediator.workflow.step import Writing
 from slurm_bridge.model import SlurmNode
+from slurm_bridge.reasons import quoted
 
 FORGET_S = 5.0  # how long slurmctld may forget what it acknowledged, when it is killed
 SEEN, THEIRS = "seen_at", "theirs"
@@ -79,4 +80,4 @@ class DrainSlurm(Writing):
 
 
 def _quoted(theirs: dict[str, str]) -> str:
-    return ", ".join(f"{name} has somebody else's reason {reason!r}" for name, reason in theirs.items())
+    return ", ".join(f"{name} has somebody else's reason {quoted(reason)}" for name, reason in theirs.items())

@@ -9,6 +9,7 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import ours_or_systems
 from remediator.workflow.step import Writing
+from slurm_bridge.reasons import quoted
 
 
 class RejoinSlurm(Writing):
@@ -27,7 +28,8 @@ class RejoinSlurm(Writing):
             if pod is None or pod.node in {"", context.incident.node}:
                 return self._not_placed(context, name, context.spare.node)
             node = context.slurm.node(name)
-            if (node.slurmd_start_time or 0.0) < context.incident.opened_at or node.is_silent:
+            started = node.slurmd_start_time or 0.0
+            if started < context.incident.opened_at or node.is_silent or node.is_powering:
                 return Wait(f"slurmd of {name} has not registered yet", after=1.0)
             if node.is_down or node.is_drain:
                 return self._in_the_way(context, name)
@@ -57,7 +59,7 @@ class RejoinSlurm(Writing):
     def _in_the_way(self, context: Context, name: str) -> Outcome | None:
         node = context.slurm.node(name)
         if not ours_or_systems(node, context.incident):
-            return Wait(f"{name} carries somebody else's reason {node.reason!r}", after=10.0)
+            return Wait(f"{name} carries somebody else's reason {quoted(node.reason)}", after=10.0)
         since = context.now - (node.slurmd_start_time or context.now)
         # The operator sets IDLE 4 to 6 s after the pod runs; before that a RESUME would race with it.
         return Wait(f"{name} is not IDLE yet", after=1.0) if since < 10.0 else None

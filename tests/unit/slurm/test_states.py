@@ -85,6 +85,24 @@ def test_an_unknown_node_counts_as_busy(state: str, flags: set[str], busy: bool)
 
 
 @pytest.mark.parametrize(
+    ("raw", "powering", "silent"),
+    [
+        (["IDLE", "CLOUD", "POWERED_DOWN"], True, False),
+        (["ALLOCATED", "CLOUD", "NOT_RESPONDING", "POWERING_UP"], True, False),
+        (["IDLE", "CLOUD", "NOT_RESPONDING", "POWERING_DOWN"], True, False),
+        (["MIXED", "CLOUD", "POWER_DOWN", "POWER_DRAIN"], False, False),
+        (["MIXED", "CLOUD", "POWER_DOWN", "NOT_RESPONDING"], False, True),
+        (["IDLE", "CLOUD"], False, False),
+        (["DOWN", "CLOUD", "NOT_RESPONDING"], False, True),
+    ],
+)
+def test_a_cloud_node_without_power_is_not_silent(raw: list[str], powering: bool, silent: bool) -> None:
+    """One that is only to be switched off once it is idle still has a slurmd that ought to answer."""
+    node = SlurmNode("n", *node_state(raw))
+    assert (node.is_powering, node.is_silent) == (powering, silent)
+
+
+@pytest.mark.parametrize(
     ("state", "flags", "holds", "over"),
     [
         ("RUNNING", set(), True, False),

@@ -66,7 +66,14 @@ def test_a_reason_of_the_system_is_replaced(bench: Bench, prefix: str) -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["admin: swapping a cable", "remediator: i2 XID 64", "remediator: i11 XID 79", "x Not responding"],
+    [
+        "admin: swapping a cable",
+        "remediator: i2 XID 64",
+        "remediator: i11 XID 79",
+        "x Not responding",
+        "[node_problem] gpu_health_check: ECC [prolog]",
+        "slurm-operator: [J] [NVSentinel] GPU fell off the bus",
+    ],
 )
 def test_somebody_elses_drain_is_left_alone(bench: Bench, reason: str) -> None:
     bench.drain("w-0", reason=reason)
@@ -74,6 +81,13 @@ def test_somebody_elses_drain_is_left_alone(bench: Bench, reason: str) -> None:
     assert isinstance(held, Hold)
     assert "somebody else's reason" in held.sentence
     assert bench.slurm.writes == []
+
+
+def test_a_hold_names_the_tool_that_treats_the_node(bench: Bench) -> None:
+    bench.drain("w-0", reason="[compute_maintenance] node replacement process")
+    held = STEP.check(bench.see())
+    assert isinstance(held, Hold)
+    assert "(Soperator: it has the node replaced)" in held.sentence
 
 
 def test_a_reason_without_a_drain_is_a_persons_too(bench: Bench) -> None:
