@@ -42,6 +42,7 @@ from remediator.run.leader import Leader, lock_file
 from remediator.run.loop import CoreLoop
 from remediator.run.mirror import Mirror
 from remediator.run.outbox import Outbox
+from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
@@ -118,6 +119,8 @@ class Controller:
             sources_of(settings), settings.webhook, self.intake.submit, self.metrics, self.clock
         )
         self.job_ends = JobEnds(self.slurm, self.intake.submit, self.clock, settings.slurm.job_ends_s)
+        self.heartbeats = Heartbeats(self.clock)
+        self.silence = self._silence()
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
 
@@ -134,6 +137,7 @@ class Controller:
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
         self._thread("job-ends", self.job_ends.run)
+        self._thread("silence", self.silence.run)
         self.metrics.dry_run(self.settings.dry_run)
         if self.settings.dry_run:
             log.warning("dry_run is on: everything is decided, nothing is written to Slurm or Kubernetes")
@@ -145,6 +149,7 @@ class Controller:
         self.server.stop()
         self.backfill.stop()
         self.job_ends.stop()
+        self.silence.stop()
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()
@@ -216,8 +221,7 @@ class Controller:
 
     def _app(self) -> FastAPI:
         http = self.settings.http
-        heartbeats = Heartbeats(self.clock)
-        self.metrics.agents_heard(heartbeats.count)
+        self.metrics.agents_heard(self.heartbeats.count)
         auth = AgentAuth(
             lambda token: review(self.session, token, http.audience, deadline=REVIEW_S),
             http.agent_account,
@@ -226,7 +230,7 @@ class Controller:
         pushes = Pushes(
             auth=auth,
             submit=self.intake.submit,
-            heartbeat=heartbeats.heard,
+            heartbeat=self.heartbeats.heard,
             metrics=self.metrics,
             clock=self.clock,
             body_cap=http.body_cap_bytes,
@@ -240,6 +244,18 @@ class Controller:
         )
         doors = [pushes.router(), alerts.router()]
         return create_app(health=self.health, metrics=self.metrics, doors=doors)
+
+    def _silence(self) -> Silence:
+        return Silence(
+            self.slurm,
+            self.heartbeats,
+            self.inventory,
+            self.caches.nodes.objects,
+            self.caches.nodes.age,
+            self.intake.submit,
+            self.clock,
+            self.settings.slurm.poll_idle_s,
+        )
 
     def _channels(self) -> list[Channel]:
         file = self.settings.notify.file

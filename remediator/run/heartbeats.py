@@ -15,12 +15,20 @@ class Heartbeats:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: dict[str, float] = {}
+        self._boots: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def heard(self, node: str, _boot_id: str, _at: float) -> None:
+    def heard(self, node: str, boot_id: str, _at: float) -> None:
         """A push of `node` was taken."""
         with self._lock:
             self._last[node] = self._clock.steady()
+            self._boots[node] = boot_id
+
+    def quiet(self) -> dict[str, tuple[str, float]]:
+        """Boot id and seconds since the last push, of each node that was heard in this life."""
+        now = self._clock.steady()
+        with self._lock:
+            return {node: (self._boots[node], now - at) for node, at in self._last.items()}
 
     def count(self) -> int:
         """Nodes heard within the last three heartbeats."""

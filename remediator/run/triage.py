@@ -19,7 +19,9 @@ from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
-from remediator.store import incidents, signals
+from remediator.signals.silence import TOLD
+from remediator.store import incidents, outbox, signals
+from remediator.workflow import notices
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -137,6 +139,8 @@ class Triage:
         try:
             if signal.kind in KINDS and self._crashes is not None:
                 return self._judge_end(connection, view, signal, self._crashes, now)
+            if signal.kind in TOLD:
+                return _told(connection, signal, now)
             return self._judge_one(connection, view, signal, now)
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled
@@ -306,6 +310,13 @@ class Triage:
         if not self._engine.dry_run:
             self._ledger.drain(connection, incident, now)
         self._engine.start(connection, incident, now)
+
+
+def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:
+    """What is no evidence against a machine, but wants somebody to look."""
+    says = str(signal.detail.get("says"))
+    outbox.put(connection, "", [notices.look(says)], now)
+    return f"{says}: people are told, nothing is written", None
 
 
 def _folded(signal: Signal, existing: Incident) -> Judged | None:

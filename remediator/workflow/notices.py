@@ -33,6 +33,11 @@ def breaker(state: str, why: str) -> Message:
     return Message(audience="operators", urgency="page" if state == "open" else "tell", text=why)
 
 
+def look(why: str) -> Message:
+    """Something is wrong, nothing is done about it by itself."""
+    return Message(audience="operators", urgency="page", text=why)
+
+
 def to_owner(incident: Incident, run: JobRun) -> Message:
     """What happens to somebody's job, and what the owner can do."""
     job = _named(run)
