@@ -73,7 +73,7 @@ TABLE: tuple[Row, ...] = (
     Row(lambda j, _: j.state == "PENDING" and not j.is_completing, _tell("pending", "it is not running")),
     Row(lambda j, _: j.held, _requeue("held", "it saves, and restarts once its hold is released")),
     Row(
-        lambda j, _: "EXPEDITED_REQUEUE" in j.traits,
+        lambda j, _: j.is_expedited,
         _requeue("expedited", "it restarts as soon as it has saved, without Slurm's delay"),
     ),
     Row(

@@ -122,6 +122,11 @@ class SlurmJob:
         return JobRun(self.job_id, self.submit_time, self.restart_count)
 
     @property
+    def is_expedited(self) -> bool:
+        """`--requeue=expedite`: its next run starts at once, also when it loses a node that is DOWN."""
+        return "EXPEDITED_REQUEUE" in self.traits
+
+    @property
     def is_completing(self) -> bool:
         """Its processes may still be saving."""
         return "COMPLETING" in self.flags

@@ -14,6 +14,10 @@ def jobs_on(context: Context) -> list[SlurmJob]:
 
 
 def may_be_forced(context: Context, left: list[SlurmJob]) -> bool:
-    """True when every remaining job is a run we were to requeue and did: it had its whole grace."""
+    """True when every remaining job is a run we were to requeue and did: it had its whole grace.
+
+    Never an expedited one: under DOWN its next run starts at once, beside what would not end.
+    """
     released = {run.job_id: run for run in context.runs if run.release == "requeue"}
-    return all(job.job_id in released and moved_on(job, released[job.job_id]) for job in left)
+    had_grace = all(job.job_id in released and moved_on(job, released[job.job_id]) for job in left)
+    return had_grace and not any(job.is_expedited for job in left)

@@ -38,6 +38,8 @@ def refuse_down(context: Context) -> Hold | None:
         release = classify(job, sick)
         if release.keeps_the_node or release.kind == "unknown":
             return Hold(f"DOWN would end job {job.address}, which is left alone ({release.why})")
+        if job.is_expedited:
+            return Hold(f"DOWN would start expedited job {job.address} beside its old processes")
     demand_no_veto(context)
     return None
 
@@ -78,7 +80,8 @@ def _is_lost(context: Context, name: str) -> bool:
     except GiveUp:  # a node that Slurm forgot tells nothing
         return True
     # Slurm waits for a node that is only silent, say after a resume, before a run counts as ended there.
-    return node.is_down or (node.is_silent and name in context.incident.slurm_nodes)
+    mute = node.is_silent or node.is_powering
+    return node.is_down or (mute and name in context.incident.slurm_nodes)
 
 
 def _is_emptied(context: Context, node: NodeView) -> bool:

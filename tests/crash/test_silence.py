@@ -220,8 +220,18 @@ def test_a_veto_keeps_a_silent_machine_up(river: River) -> None:
     assert [found.state for found in river.all_incidents()] == ["held"]
 
 
-@pytest.mark.parametrize("fields", [{"batch": False}, {"requeue": False}, {"comment": "remediator:leave"}])
-def test_a_job_that_opted_out_keeps_the_machine_up(river: River, fields: dict[str, Any]) -> None:
+KEEPERS: list[dict[str, Any]] = [
+    {"batch": False},
+    {"requeue": False},
+    {"comment": "remediator:leave"},
+    {"traits": frozenset({"EXPEDITED_REQUEUE"})},
+]
+
+
+@pytest.mark.parametrize("fields", KEEPERS)
+def test_a_job_that_opted_out_or_would_start_at_once_keeps_the_machine_up(
+    river: River, fields: dict[str, Any]
+) -> None:
     job = river.submit_job(width=1, **fields)
     freeze(river)
     river.run(60.0)

@@ -90,6 +90,14 @@ def test_an_expedited_job_saves_and_restarts_elsewhere_at_once(world: World) -> 
     assert world.requeues(before.address) == 1
 
 
+def test_an_expedited_job_whose_node_goes_down_starts_again_without_delay(world: World) -> None:
+    """Why DOWN is never set under one: Slurm's 121 s are what keeps two copies apart."""
+    before = running(world, world.submit(Spec(expedite=True)))
+    world.port.set_down(before.nodes[0], DRAIN, deadline=DEADLINE)
+    after = running(world, before.job_id, restarts=1)
+    assert set(after.nodes).isdisjoint(before.nodes)
+
+
 def test_a_held_job_saves_and_then_waits_for_its_release(world: World) -> None:
     before = _held(world)
     world.port.requeue(before, deadline=DEADLINE)
