@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help check test demo bench docs lab-up lab-down
+.PHONY: help check test test-slow demo bench docs lab-up lab-down
 
 help: ## this list
 	@$(PYTHON) -c 'import re; [print(f"make {a:<9} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
@@ -12,6 +12,9 @@ check: ## formatting, lint, types, import order, docstrings and sizes
 
 test: ## all tests, on real servers and the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest
+
+test-slow: ## every kind of script, the whole grace, spares that fail: about ten minutes on the lab
+	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow
 
 demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again
 	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab.demo

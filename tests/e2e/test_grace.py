@@ -16,7 +16,7 @@ from tests.e2e.conftest import KILL_WAIT
 from tests.e2e.helpers import Site, Tail, Training, in_order
 from tests.servers.slurm import count_requeues, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
 
 GRACE_S = 120
 NEEDS_S = 70

@@ -13,7 +13,7 @@ from tests.e2e.full import at_full, has_whole_pool, spares, was_replaced
 from tests.e2e.helpers import Follower, Json, Servers, Site, Training
 from tests.servers.slurm import wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 STEPS = 180
 FAULT_AFTER = 60

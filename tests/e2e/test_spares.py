@@ -15,7 +15,7 @@ from remediator.kube.spare import CLAIM, RETIRED, SpareKeys
 from tests.e2e.helpers import Json, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 KEYS = SpareKeys()
 POLICY = "REMEDIATOR_SPARES__WHEN_NONE"
 COOL = 34.0
