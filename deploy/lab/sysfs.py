@@ -50,7 +50,7 @@ _PORT = {
     "link_layer": "InfiniBand",
     "lid": "0x1",
 }
-_IDLE_CELSIUS = 34
+IDLE_CELSIUS = 34
 
 
 def write_tree(root: Path) -> None:
@@ -61,7 +61,7 @@ def write_tree(root: Path) -> None:
         sensor.mkdir(parents=True)
         _put(sensor / "name", "nvidia_gpu")
         _put(sensor / "device_pci", pci)
-        _put(sensor / "temp1_input", str(_IDLE_CELSIUS * 1000))
+        _put(sensor / "temp1_input", str(IDLE_CELSIUS * 1000))
 
 
 def _write_device(device: Path) -> None:

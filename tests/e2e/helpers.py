@@ -16,7 +16,8 @@ from typing import Any
 from deploy.lab.api import Lab
 from deploy.lab.demo.jobs import JOB_FILES
 from deploy.lab.slurm import chroot
-from deploy.lab.spec import SLURM_NAMESPACE, WORKERS
+from deploy.lab.spec import NODES, SLURM_NAMESPACE, WORKERS
+from deploy.lab.sysfs import IDLE_CELSIUS
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
 from remediator.kube.spare import ADMITTED, CLAIM, DETACHED, RETIRED, SpareKeys
 from tests.servers.slurm import count_drains, count_requests, count_requeues, wait_for
@@ -379,11 +380,14 @@ class Site:
         return str(json.loads(result.read_text())["sha256"])
 
     def mend(self) -> None:
-        """No job, no fence, four idle workers, a controller without open incidents.
+        """Cool and whole GPUs, no job, no fence, four idle workers, a controller without open incidents.
 
         Those are forgotten first: mending is a person's hand, and what a person overrides stays overridden.
         """
         self._forget_open()
+        for node, gpu in ((spec.name, gpu) for spec in NODES for gpu in range(spec.gpus)):
+            self.lab.inject.heat(node, gpu, IDLE_CELSIUS)  # a hot one fails the acceptance test of a spare
+            self.lab.inject.gpu_found(node, gpu)
         self.lab.slurm("scancel", "--user=root", "--full", "--signal=KILL", check=False)
         self.lab.slurm("scancel", "--user=root", check=False)
         for node in self.lab.api.get("/api/v1/nodes")["items"]:

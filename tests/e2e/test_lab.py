@@ -25,6 +25,7 @@ from deploy.lab.control import wait_until
 from deploy.lab.errors import LabError
 from deploy.lab.inject import processes_named
 from deploy.lab.kubeapi import condition
+from deploy.lab.sysfs import IDLE_CELSIUS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -149,6 +150,7 @@ def test_a_counter_and_a_temperature_are_read_on_the_node(lab: Lab) -> None:
     lab.inject.heat("gpu-4", 3, 93)
     port, sensor = "class/infiniband/mlx5_2/ports/1/counters/symbol_error", "class/hwmon/hwmon3/temp1_input"
     shown = lab.exec(["cat", f"/var/lib/lab/sys/{port}", f"/var/lib/lab/sys/{sensor}"], node_name="gpu-4")
+    lab.inject.heat("gpu-4", 3, IDLE_CELSIUS)
     assert shown.stdout.split() == ["11", "93000"]
 
 
