@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from remediator.clock import Clock
-from remediator.errors import RemediatorError, Retry
+from remediator.errors import GiveUp, RemediatorError, Retry
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.store.engine import Store
@@ -100,6 +100,9 @@ class Intake:
         try:
             with self._store.write() as connection:
                 insert_new(connection, rows)
+        except GiveUp as error:  # the store's trouble: the signals are good, their senders are to keep them
+            log.exception("signals not stored", rows=len(rows))
+            return Retry(str(error), after=1.0)
         except RemediatorError as error:
             return error
         # the thread's boundary: were it to die, every sender would wait in vain from then on
