@@ -13,7 +13,7 @@ check: ## formatting, lint, types, import order, docstrings and sizes
 test: ## all tests, on real servers and the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest
 
-test-slow: ## every kind of script, the whole grace, spares that fail: about ten minutes on the lab
+test-slow: ## every kind of script, the whole grace, spares that fail, jobs left alone: ten minutes on the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow
 
 demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again

@@ -15,7 +15,7 @@ from tests.e2e.full import at_full, nodes, spares, taints, was_replaced
 from tests.e2e.helpers import Json, Servers, Site
 from tests.servers.slurm import wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SEVERAL_LOOKS_S = 12.0
 
