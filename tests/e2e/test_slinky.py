@@ -40,6 +40,12 @@ class Cluster:
     def uid(self, name: str = WORKER) -> str:
         return str(self.pod(name).get("metadata", {}).get("uid", ""))
 
+    def spare(self) -> str:
+        """The node behind the spare taint: another one after each replacement."""
+        nodes = self.lab.api.get("/api/v1/nodes")["items"]
+        (name,) = (n["metadata"]["name"] for n in nodes if "remediator.dev/spare" in str(n["spec"]))
+        return str(name)
+
     def node_of(self, name: str = WORKER) -> str:
         return str(self.pod(name).get("spec", {}).get("nodeName", ""))
 
@@ -219,7 +225,7 @@ def test_deleted_busy_pod_is_down_and_stays_down_on_its_node(cluster: Cluster) -
     job = cluster.submit(600)
     cluster.delete_pod()
     assert cluster.job(job)["restart_cnt"] == 1
-    assert cluster.job(job)["job_state"] == ["PENDING"]
+    until(lambda: cluster.job(job)["job_state"] == ["PENDING"], 20, "the old run is gone")
     assert cluster.node_of() == node
     until(lambda: "NOT_RESPONDING" not in cluster.state(), 30, "the new slurmd answers")
     for verb in ("cordon", "uncordon"):
@@ -233,33 +239,19 @@ def test_deleted_busy_pod_is_down_and_stays_down_on_its_node(cluster: Cluster) -
 
 
 def test_pod_that_moves_is_idle_again_whoever_drained_it(cluster: Cluster) -> None:
-    home, kubectl = cluster.node_of(), cluster.lab.kubectl
+    home, spare, kubectl = cluster.node_of(), cluster.spare(), cluster.lab.kubectl
     cluster.set_state("drain", FOREIGN)
     kubectl("cordon", home)
-    kubectl(
-        "taint",
-        "node",
-        "gpu-4",
-        "remediator.dev/spare-",
-        "remediator.dev/worker=true:NoSchedule",
-        "--overwrite",
-    )
+    kubectl("taint", "node", spare, "remediator.dev/spare-", "remediator.dev/worker=true:NoSchedule")
     try:
         cluster.delete_pod()
-        assert cluster.node_of() == "gpu-4"
-        until(lambda: cluster.placed_on() == "gpu-4", 20, "the comment names the new node")
+        assert cluster.node_of() == spare
+        until(lambda: cluster.placed_on() == spare, 20, "the comment names the new node")
         until(cluster.idle, 20, "the node is idle")
         assert FOREIGN not in cluster.reason()
     finally:
         kubectl("uncordon", home)
-        kubectl(
-            "taint",
-            "node",
-            "gpu-4",
-            "remediator.dev/worker-",
-            "remediator.dev/spare=true:NoSchedule",
-            "--overwrite",
-        )
+        kubectl("taint", "node", spare, "remediator.dev/worker-", "remediator.dev/spare=true:NoSchedule")
         cluster.delete_pod()
     assert cluster.node_of() == home
     until(lambda: cluster.placed_on() == home, 20, "the comment names the old node again")
