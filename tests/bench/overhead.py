@@ -127,7 +127,7 @@ def _marks(fault: float, servers: Servers, job: Training, worker: str, spare: st
         admitted=admitted,
         registered=registered,
         idle=idle,
-        running=_logged(ctld, rf"sched: Allocate JobId={job_id}\b", idle),
+        running=_logged(ctld, rf"creating credential for JobId={job_id}\b", idle),  # backfill says no more
     )
 
 
