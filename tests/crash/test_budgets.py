@@ -18,7 +18,7 @@ from remediator.settings.tree import KnownBad
 from remediator.store import schema, steps
 from remediator.workflow.ledger import GUARDED
 from tests.crash.test_river import MOMENTS, assert_moved_once
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 ONE = Limit(percent=0, per_hour=None)
 ONE_AT_ONCE = Budgets(drain_t0=KnownBad(at_least=3), release=ONE, evict=ONE, replace=ONE)
@@ -66,14 +66,7 @@ WHOLE_PLAN = [
 def test_a_crash_at_any_moment_debits_each_budget_once(tmp_path: Path, moment: str) -> None:
     river = River(tmp_path, budgets=ONE_AT_ONCE)
     job = river.submit_job()
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     river.xid("gpu-0")
     river.run_through_crashes()
     assert crashed == [moment]
@@ -88,14 +81,7 @@ def test_two_incidents_go_through_one_at_a_time_whatever_crashes(
     """Each has its jobs; nothing is drawn twice, nothing is kept, and the second goes on by itself."""
     river = River(tmp_path, budgets=ONE_AT_ONCE, spares=2)
     jobs = [river.submit_job(width=1), river.submit_job(width=1)]
-    left = [first, second]
-
-    def probe(now: str) -> None:
-        if left and now == left[0]:
-            left.pop(0)
-            raise Crash(now)
-
-    river.probe = probe
+    river.crash_at(first, second)
     river.xid("gpu-0")
     river.xid("gpu-1")
     river.run_through_crashes(600.0)

@@ -12,7 +12,7 @@ from remediator.errors import Ambiguous
 from remediator.settings import Crashes as Limits
 from remediator.settings import Pool
 from remediator.store import outbox, strikes
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 MOMENTS = [f"{step}:{moment}" for step in ("restart-job", "start-jobs") for moment in ("intent", "accepted")]
 
@@ -31,18 +31,6 @@ def river(tmp_path: Path) -> River:
     found.watch_jobs()
     found.clock.advance(1.0)
     return found
-
-
-def settle(river: River, seconds: float = 60.0) -> None:
-    """Looks at the job list and turns until everything is judged and done."""
-    until = river.clock.now() + seconds
-    while river.clock.now() < until:
-        try:
-            river.watch_jobs()
-            river.turn()
-        except Crash:
-            river.clock.advance(2.0)
-            river.begin()
 
 
 def messages(river: River) -> list[str]:
@@ -69,24 +57,17 @@ def assert_restarted_once(river: River, job: int) -> None:
 def test_a_crashed_job_is_restarted_without_touching_a_node(river: River) -> None:
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     assert_restarted_once(river, job)
     assert any("crashed (job 1 exited with code 1)" in text for text in messages(river))
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_crash_of_the_controller_repeats_nothing(river: River, moment: str) -> None:
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     assert crashed == [moment]
     assert_restarted_once(river, job)
 
@@ -102,7 +83,7 @@ def test_a_lost_answer_is_looked_up_not_repeated(river: River) -> None:
     river.slurm.after = after
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     assert lost
     assert_restarted_once(river, job)
 
@@ -118,7 +99,7 @@ def test_a_requeue_that_slurmctld_forgot_is_asked_for_once_more(river: River) ->
     river.slurm.after = after
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     assert river.job(job).state == "FAILED"
     assert river.slurm.count("requeue", str(job)) == 2
     assert [one.state for one in river.all_incidents()] == ["closed"]
@@ -127,11 +108,11 @@ def test_a_requeue_that_slurmctld_forgot_is_asked_for_once_more(river: River) ->
 def test_a_new_life_of_the_controller_replays_nothing(river: River) -> None:
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     crash(river, job)
-    settle(river, 20.0)
+    river.settle(20.0)
     river.begin()
-    settle(river, 300.0)
+    river.settle(300.0)
     assert river.slurm.count("requeue", str(job)) == 2
     assert river.job(job).restart_count == 2
 
@@ -143,7 +124,7 @@ def test_a_job_that_crashes_again_and_again_is_left_failed_and_its_owner_told(ri
     for _ in range(4):
         if river.job(job).state == "RUNNING":
             crash(river, job)
-        settle(river)
+        river.settle()
     assert (river.job(job).state, river.job(job).restart_count) == ("FAILED", 2)
     assert any("restarted 2 times and crashed again" in text for text in messages(river))
 
@@ -160,7 +141,7 @@ LEFT: dict[str, dict[str, Any]] = {
 def test_a_job_that_may_not_be_requeued_stays_failed(river: River, fields: dict[str, Any]) -> None:
     job = river.submit_job(**fields)
     crash(river, job)
-    settle(river)
+    river.settle()
     assert river.job(job).state == "FAILED"
     assert river.slurm.writes == []
 
@@ -169,7 +150,7 @@ def test_a_job_that_may_not_be_requeued_stays_failed(river: River, fields: dict[
 def test_a_job_that_was_asked_to_end_is_no_crash(river: River, code: int) -> None:
     job = river.submit_job()
     crash(river, job, code)
-    settle(river)
+    river.settle()
     assert river.slurm.writes == []
     assert_no_strike(river)
 
@@ -180,7 +161,7 @@ def test_a_job_that_was_asked_to_end_is_no_crash(river: River, code: int) -> Non
 def test_other_ends_are_no_crash(river: River, state: str) -> None:
     job = river.submit_job()
     river.slurm._end(river.slurm._jobs[job], state)
-    settle(river)
+    river.settle()
     assert river.slurm.writes == []
     assert_no_strike(river)
 
@@ -189,7 +170,7 @@ def test_a_users_own_requeue_is_no_crash(river: River) -> None:
     job = river.submit_job()
     river.slurm.requeue(river.job(job), deadline=5.0)
     river.slurm.writes.clear()
-    settle(river)
+    river.settle()
     assert river.slurm.writes == []
     assert_no_strike(river)
 
@@ -212,7 +193,7 @@ def test_a_pool_decides_whether_failed_jobs_are_restarted(river: River, changes:
     river.begin()
     job = river.submit_job()
     crash(river, job)
-    settle(river)
+    river.settle()
     assert river.job(job).state == "FAILED"
     assert river.slurm.writes == []
     with river.store.read() as connection:
@@ -226,7 +207,7 @@ def test_what_ended_before_the_first_look_is_left_alone(tmp_path: Path) -> None:
     job = river.submit_job()
     crash(river, job)
     river.clock.advance(2.0)
-    settle(river)
+    river.settle()
     assert river.slurm.writes == []
 
 
@@ -244,7 +225,7 @@ def test_a_job_that_crashes_with_its_node_is_restarted_and_counts_nothing(river:
     asked = river.slurm.count("requeue", str(job))
     if not asked:
         river.slurm.fail(job)
-    settle(river, 200.0)
+    river.settle(200.0)
     seen = river.job(job)
     assert (seen.state, seen.restart_count) == ("RUNNING", 1)
     assert "gpu-0" not in {river.worker_node(worker) for worker in seen.nodes}

@@ -8,7 +8,7 @@ import pytest
 
 from remediator.audit import chain
 from remediator.store import outbox
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 STEPS = ("hold-place", "release-jobs", "free-place")
 MOMENTS = [f"{step}:{moment}" for step in STEPS for moment in ("intent", "accepted")]
@@ -33,15 +33,7 @@ def assert_closed(river: River) -> None:
 
 
 def crash_once(river: River, moment: str) -> list[str]:
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
-    return crashed
+    return river.crash_at(moment)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

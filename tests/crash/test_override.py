@@ -378,14 +378,7 @@ def assert_all_taken_back(river: River, job: int, hand: Hand, writes: tuple[int,
 def test_a_crash_while_taking_back_repeats_nothing(river: River, hand: Hand, moment: str) -> None:
     job = yielding_with_everything(river, hand)
     writes = len(node_writes(river)), len(river.kube.ours(SICK))
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     river.run_through_crashes()
     assert crashed == [moment]
     assert_all_taken_back(river, job, hand, writes)

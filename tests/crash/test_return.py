@@ -17,7 +17,7 @@ from remediator.settings import Pool
 from remediator.store import commands
 from remediator.store.commands import Command
 from tests.fakes import river as rivers
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 SICK, WORKER = "gpu-0", "w-gpu-0"
 MOMENTS = [
@@ -156,17 +156,10 @@ def test_nothing_is_returned_in_a_dry_run(tmp_path: Path) -> None:
 
 def crashes(river: River, moments: list[str], argument: str = SICK) -> list[str]:
     """Return the node with crashes at these moments, in this order; those that never came."""
-    left = list(moments)
-
-    def probe(now: str) -> None:
-        if left and now == left[0]:
-            left.pop(0)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(*moments)
     ask(river, argument)
     river.run_through_crashes()
-    return left
+    return moments[len(crashed) :]
 
 
 def test_a_lost_answer_to_resume_is_looked_up_not_repeated(moved: River) -> None:

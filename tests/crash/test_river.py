@@ -14,7 +14,7 @@ from remediator.errors import Ambiguous
 from remediator.model.machine import Machine
 from remediator.run.inventory import CachedInventory
 from remediator.store import outbox
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 MUTATING = (
     "drain-slurm",
@@ -70,14 +70,7 @@ def test_a_kernel_line_ends_with_the_job_running_elsewhere(river: River) -> None
 @pytest.mark.parametrize("save", [0.0, 1.0, 5.0])
 def test_a_crash_at_any_moment_repeats_nothing(river: River, moment: str, save: float) -> None:
     job = river.submit_job(save=save)
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     river.xid("gpu-0")
     river.run_through_crashes()
     assert crashed == [moment]
@@ -88,14 +81,7 @@ def test_a_crash_at_any_moment_repeats_nothing(river: River, moment: str, save: 
 def test_two_crashes_repeat_nothing(tmp_path: Path, first: str, second: str) -> None:
     river = River(tmp_path)
     job = river.submit_job()
-    left = [first, second]
-
-    def probe(now: str) -> None:
-        if left and now == left[0]:
-            left.pop(0)
-            raise Crash(now)
-
-    river.probe = probe
+    river.crash_at(first, second)
     river.xid("gpu-0")
     river.run_through_crashes()
     assert_moved_once(river, job)

@@ -13,7 +13,7 @@ from remediator.model.signal import SILENT, Signal
 from remediator.store import signals
 from remediator.workflow.silence import KUBELET_GRACE_S, OUT_OF_SERVICE
 from tests.crash.test_river import chain_is_whole
-from tests.fakes.river import WORKER, Crash, River
+from tests.fakes.river import WORKER, River
 from tests.fakes.slurm_ctld import REQUEUE_DELAY
 
 MUTATING = ("drain-slurm", "fence-node", "hold-place", "release-jobs", "start-jobs", "claim-spare")
@@ -131,14 +131,7 @@ def test_a_pod_that_is_gone_is_proof_only_from_a_kubelet_that_lives(river: River
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_crash_at_any_moment_downs_once_and_starts_no_second_copy(river: River, moment: str) -> None:
     job = river.submit_job()
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     freeze(river)
     river.run_through_crashes(60.0)
     assert_waits(river, job)

@@ -18,7 +18,7 @@ from remediator.kube.spare import CLAIM, RETIRED
 from remediator.model.incident import Incident
 from remediator.store.schema import outbox
 from remediator.workflow.context import NoSpare
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 FAILED: Json = {
     "phase": "Failed",
@@ -125,14 +125,7 @@ def test_a_spare_that_fails_its_test_is_retired_with_a_page_and_the_next_comes_i
 def test_a_crash_while_a_spare_fails_neither_tests_nor_admits_twice(tmp_path: Path, moment: str) -> None:
     river = River(tmp_path, spares=2)
     river.kube.api.trials["spare-0"] = FAILED
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and len(crashed) < 3:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment, moment, moment)
     river.xid("gpu-0")
     river.run_through_crashes()
     assert crashed
@@ -280,14 +273,7 @@ def test_the_replacement_goes_to_the_job_that_waits_in_its_place_not_to_an_older
     others = [river.submit_job(width=1) for _ in range(2)]
     rival = river.submit_job(width=1)
     assert river.job(victim).nodes == ("w-gpu-0", "w-gpu-1")
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    river.crash_at(moment)
     river.xid("gpu-0")
     river.run_through_crashes()
     assert one(river).state == "closed"

@@ -10,7 +10,7 @@ import pytest
 from remediator.audit import chain
 from remediator.kube.spare import SpareKeys
 from remediator.settings import Budgets, Limit, Pool
-from tests.fakes.river import Crash, River
+from tests.fakes.river import River
 
 MOMENTS = [
     f"{step}:{moment}"
@@ -48,14 +48,8 @@ def lose_gpu(river: River, node: str) -> None:
 
 
 def settle(river: River, seconds: float = 90.0) -> None:
-    until = river.clock.now() + seconds
-    while river.clock.now() < until:
-        try:
-            river.watch_jobs()
-            river.turn()
-        except Crash:
-            river.clock.advance(2.0)
-            river.begin()
+    """Long enough for a suspect's whole plan."""
+    river.settle(seconds)
 
 
 def plans(river: River) -> list[tuple[str, str]]:
@@ -98,14 +92,7 @@ def test_two_different_jobs_make_a_node_suspect_and_a_passed_test_gives_it_back(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_crash_of_the_controller_repeats_nothing(river: River, moment: str) -> None:
-    crashed: list[str] = []
-
-    def probe(now: str) -> None:
-        if now == moment and not crashed:
-            crashed.append(now)
-            raise Crash(now)
-
-    river.probe = probe
+    crashed = river.crash_at(moment)
     crashes(river, "one")
     crashes(river, "two")
     settle(river, 120.0)

@@ -262,6 +262,29 @@ class River:
             if not self.open_incidents() and not self.answers:
                 return
 
+    def crash_at(self, *moments: str) -> list[str]:
+        """The process dies at each of these moments, in this order; the list grows with each that came."""
+        crashed: list[str] = []
+
+        def probe(now: str) -> None:
+            if now in moments[len(crashed) :][:1]:
+                crashed.append(now)
+                raise Crash(now)
+
+        self.probe = probe
+        return crashed
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Look at the job list and turn for so long; a Crash ends a life, the next begins 2 s later."""
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            try:
+                self.watch_jobs()
+                self.turn()
+            except Crash:
+                self.clock.advance(2.0)
+                self.begin()
+
     def run_through_crashes(self, seconds: float = 300.0) -> None:
         """As `run`, but a Crash ends this life and the next begins 2 s later."""
         until = self.clock.now() + seconds
