@@ -10,15 +10,15 @@ import pytest
 
 from deploy.lab.api import Lab
 from deploy.lab.spec import SLURM_NAMESPACE
+from deploy.lab.sysfs import IDLE_CELSIUS
 from remediator.kube.acceptance import PROOF
-from remediator.kube.spare import CLAIM, RETIRED, SpareKeys
-from tests.e2e.helpers import Json, Servers, Site, Training, in_order
+from remediator.kube.spare import CLAIM, RETIRED
+from tests.e2e.full import KEYS, nodes, spares, taints
+from tests.e2e.helpers import Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
-KEYS = SpareKeys()
 POLICY = "REMEDIATOR_SPARES__WHEN_NONE"
-COOL = 34.0
 
 
 @pytest.fixture
@@ -26,18 +26,6 @@ def site(lab: Lab) -> Iterator[Site]:
     with in_order(lab, "full") as found:
         yield found
         restore(found)
-
-
-def nodes(site: Site) -> dict[str, Json]:
-    return {node["metadata"]["name"]: node for node in site.lab.api.get("/api/v1/nodes")["items"]}
-
-
-def taints(node: Json) -> set[str]:
-    return {taint["key"] for taint in node["spec"].get("taints", [])}
-
-
-def spares(site: Site) -> list[str]:
-    return [name for name, node in nodes(site).items() if KEYS.spare in taints(node)]
 
 
 def patch(site: Site, node: str, taint: str, label: str | None) -> None:
@@ -70,7 +58,7 @@ def restore(site: Site) -> None:
             site.lab.kubectl("uncordon", name)
     site.refill()
     for name in spares(site):
-        site.lab.inject.heat(name, 3, COOL)
+        site.lab.inject.heat(name, 3, IDLE_CELSIUS)
     for name in spares(site)[1:]:
         patch(site, name, KEYS.worker, None)
     site.controller.change("set", "env", "deployment/remediator", f"{POLICY}-")
