@@ -332,7 +332,7 @@ class Site:
 
     def moves(self, job: Training) -> None:
         """Wait until the job runs as its first restart."""
-        with self._explained():
+        with self.explained():
             wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
 
     def closes(self, node: str, seconds: float = 60) -> Json:
@@ -343,17 +343,18 @@ class Site:
             return bool(found) and found[0]["state"] == "closed"
 
         found: list[Json] = []
-        with self._explained():
+        with self.explained():
             wait_for(f"the incident of {node} to be closed", closed, seconds, every=0.5)
         return found[0]
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """A wait that fails says what the open incidents wait for."""
+    def explained(self) -> Iterator[None]:
+        """A wait that fails says what the open incidents wait for, and what the controller logged."""
         try:
             yield
         except TimeoutError as error:
-            raise TimeoutError(f"{error}; {'; '.join(self.controller.unfinished())}") from None
+            said = [*self.controller.unfinished(), *self.controller.lines()[-8:]]
+            raise TimeoutError("\n".join([str(error), *said])) from None
 
     def node_of(self, worker: str) -> str:
         """The Kubernetes node of a Slurm node."""

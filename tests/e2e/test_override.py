@@ -41,7 +41,8 @@ class Sick:
 
     def becomes(self, state: str, seconds: float = 60) -> Json:
         """Wait until the incident is in this state."""
-        wait_for(f"state {state}", lambda: self.incident().get("state") == state, seconds, every=0.5)
+        with self.site.explained():
+            wait_for(f"state {state}", lambda: self.incident().get("state") == state, seconds, every=0.5)
         return self.incident()
 
     def kube(self) -> Json:
@@ -75,7 +76,8 @@ def sick(site: Site) -> Sick:
 def stand_fenced(sick: Sick) -> None:
     """Drained, fenced and a spare claimed; the node waits for its job."""
     sick.site.lab.inject.xid(sick.node, 79)
-    wait_for("the fence and the claim", lambda: sick.is_fenced() and sick.claims() == 1, 60, every=0.3)
+    with sick.site.explained():
+        wait_for("the fence and the claim", lambda: sick.is_fenced() and sick.claims() == 1, 60, every=0.3)
 
 
 def assert_job_untouched(sick: Sick) -> None:

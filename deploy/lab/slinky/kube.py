@@ -162,7 +162,7 @@ class Doorbell:
                     if seen.get(uid) != new:
                         seen[uid] = new
                         self._rung.set()
-            except (KubeError, urllib3.exceptions.HTTPError, ValueError):
+            except (KubeError, urllib3.exceptions.HTTPError, OSError, ValueError):
                 # Nothing is lost: a new watch begins with every object, and the bell makes the listener look.
                 self._rung.set()
                 time.sleep(1.0)
