@@ -42,12 +42,10 @@ class KubeCluster:
         found = [pod for pod in pods if slurm_node_of(pod) == slurm_node and not pod.finished]
         return min(found, key=lambda pod: (pod.terminating, pod.key), default=None)
 
-    def fence(
-        self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Written:
+    def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
         """Taint, and cordon if asked; see the port."""
-        return self._nodes.apply(
-            node, uid, lambda view: fence_patch(view, incident, reason, cordon=cordon), deadline=deadline
+        return self._nodes.amend(
+            seen, lambda view: fence_patch(view, incident, reason, cordon=cordon), deadline=deadline
         )
 
     def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remediator.actuators.ports import Cluster, Removal, Written
+from remediator.actuators.ports import Cluster, IdentityChanged, Removal, Written
 from remediator.guard import Guard
 from remediator.kube.fence import bears, is_fenced
 from remediator.kube.nodes import NodeView
@@ -29,17 +29,12 @@ class Nodes:
         """The pod that is this Slurm node, wherever it is."""
         return self._cluster.worker(slurm_node, deadline=self._guard.call(f"read worker {slurm_node}"))
 
-    def fence(self, incident: Incident, *, cordon: bool = True) -> Written:
-        """Taint the incident's machine, and cordon it unless vetoed; the driver reads it back."""
+    def fence(self, incident: Incident, seen: NodeView, *, cordon: bool = True) -> Written:
+        """Taint the incident's machine as it was judged, and cordon it unless vetoed."""
+        if (seen.name, seen.uid) != (incident.node, incident.node_uid):
+            raise IdentityChanged(f"{seen.name} is not the machine of this incident")
         deadline = self._guard.write(f"fence {incident.node}", node=incident.node)
-        return self._cluster.fence(
-            incident.node,
-            incident.node_uid,
-            incident.id,
-            incident.drain_reason,
-            cordon=cordon,
-            deadline=deadline,
-        )
+        return self._cluster.fence(seen, incident.id, incident.drain_reason, cordon=cordon, deadline=deadline)
 
     def unfence(self, incident: Incident) -> Written:
         """Take back exactly what the incident's fence set and is still there."""

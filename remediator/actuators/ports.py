@@ -27,12 +27,10 @@ class Cluster(Protocol):
     def worker(self, slurm_node: str, *, deadline: float) -> PodView | None:
         """The pod that is this Slurm node, wherever it is; one that stays before one that leaves."""
 
-    def fence(
-        self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Written:
-        """Taint, and cordon if asked (also later); done already is done. Blocked when another incident
-        holds it or a person undid it; IdentityChanged when `uid` is no longer this node's; Ambiguous:
-        read again.
+    def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
+        """Taint, and cordon if asked (also later), the node exactly as it was judged; done already is done.
+        Blocked when another incident holds it or a person undid it; Conflict: it has changed since, judge it
+        again; IdentityChanged: it is gone; Ambiguous: read again.
         """
 
     def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from remediator.clock import Clock
@@ -79,21 +80,26 @@ class NodeWriter:
         until = Deadline(deadline, self._clock)
         for _ in range(ATTEMPTS):
             view = self.same(name, uid, deadline=until.left())
-            patch = build(view)
-            if patch is None:
-                return Written(view, wrote=False)
-            try:
-                self._api.patch(paths.node(name), patch, deadline=until.left())
-            except Conflict:
-                continue
-            return Written(self._read_back(name, uid, build, until), wrote=True)
+            with suppress(Conflict):
+                return self.amend(view, build, deadline=until.left())
         raise Retry(f"patch nodes/{name}: {ATTEMPTS} writers were faster")
 
-    def _read_back(self, name: str, uid: str, build: Builder, until: Deadline) -> NodeView:
+    def amend(self, seen: NodeView, build: Builder, *, deadline: float) -> Written:
+        """Send what `build` makes of the node exactly as it was seen. Conflict: it has changed since, or is
+        another machine now; IdentityChanged: it is gone.
+        """
+        until = Deadline(deadline, self._clock)
+        patch = build(seen)
+        if patch is None:
+            return Written(seen, wrote=False)
+        self._api.patch(paths.node(seen.name), patch, deadline=until.left())
+        return Written(self._read_back(seen, build, until), wrote=True)
+
+    def _read_back(self, seen: NodeView, build: Builder, until: Deadline) -> NodeView:
         try:
-            view = self.same(name, uid, deadline=until.left())
+            view = self.same(seen.name, seen.uid, deadline=until.left())
         except Retry as error:
-            raise Ambiguous(f"patch nodes/{name}: accepted, but not read back ({error})") from error
+            raise Ambiguous(f"patch nodes/{seen.name}: accepted, but not read back ({error})") from error
         if build(view) is not None:
-            raise Ambiguous(f"patch nodes/{name}: accepted, but it does not show")
+            raise Ambiguous(f"patch nodes/{seen.name}: accepted, but it does not show")
         return view

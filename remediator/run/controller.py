@@ -54,8 +54,9 @@ from remediator.web.app import create_app
 from remediator.web.auth import AgentAuth
 from remediator.web.pushes import Pushes
 from remediator.web.server import HttpServer
+from remediator.workflow.calls import Call
 from remediator.workflow.context import Conduct, Context, Ports
-from remediator.workflow.engine import Call, Engine
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 from slurm_bridge.rest.backend import RestSlurm

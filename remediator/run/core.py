@@ -14,7 +14,8 @@ from remediator.store import incidents
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
 from remediator.store.steps import Place
-from remediator.workflow.engine import Answer, Call, Engine
+from remediator.workflow.calls import Answer, Call
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 
 RECONSIDER_S = 5.0
@@ -62,7 +63,7 @@ class Core:
             self._engine.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._engine.calls(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
-        self._in_flight = flying | {call.place for call in calls}
+        self._in_flight = flying.union(*(call.places for call in calls))
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
         if len(judged) >= PAGE:
             wake_at = now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 
-from remediator.workflow.engine import Answer
+from remediator.workflow.calls import Answer
 
 MAX_BATCH = 200
 

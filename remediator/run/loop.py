@@ -12,7 +12,7 @@ from remediator.observe.metrics import Metrics
 from remediator.run.core import Core, Turn
 from remediator.run.inbox import Inbox
 from remediator.run.slurm_poll import SlurmPoll
-from remediator.workflow.engine import Answer, Call
+from remediator.workflow.calls import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5

@@ -10,8 +10,8 @@ from remediator.errors import Fenced
 from remediator.model.plan import Hold, Outcome
 from remediator.observe.logs import logger
 from remediator.workflow.attempt import Probe, attempt
+from remediator.workflow.calls import Answer, Call, answers
 from remediator.workflow.context import Context
-from remediator.workflow.engine import Answer, Call
 from remediator.workflow.steps import STEPS
 
 URGENT = frozenset({"admit", "drain-slurm", "fence-node"})
@@ -53,11 +53,10 @@ class Workers:
 
     def _run(self, call: Call) -> None:
         try:
-            outcome = self._attempt(call)
+            for answer in answers(call, self._attempt):
+                self._answer(answer)
         except Fenced as error:
             self._fenced(error)
-            return
-        self._answer(Answer(call, outcome))
 
     def _attempt(self, call: Call) -> Outcome | None:
         step = STEPS[call.row.name]

@@ -33,8 +33,10 @@ def attempt(step: Step, context: Context, *, may_act: bool, probe: Probe) -> Out
 
 
 def _attempt(step: Step, context: Context, may_act: bool, probe: Probe) -> Outcome | None:
-    seen = step.check(context)
-    if seen is not None or not may_act or not isinstance(step, Writing):
+    if not (may_act and isinstance(step, Writing)):
+        return step.check(context)
+    seen = None if step.judges else step.check(context)
+    if seen is not None:
         return seen
     probe(f"{step.name}:intent")
     ended = step.act(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -11,13 +11,14 @@ import sqlalchemy as sa
 
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
-from remediator.model.plan import Done, Hold, Outcome, StepRow, Wait, Yield
+from remediator.model.plan import Done, Hold, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
 from remediator.store import commands, incidents, spares, steps
 from remediator.store.steps import Place
 from remediator.workflow import notices
+from remediator.workflow.calls import Answer, Call
 from remediator.workflow.ending import end
 from remediator.workflow.follow import FollowUps
 from remediator.workflow.givenback import may_stop
@@ -26,38 +27,12 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
 from remediator.workflow.ownership import still_drained
 from remediator.workflow.plans import main_rows
-from remediator.workflow.step import Local, Writing
+from remediator.workflow.step import Local, Step, Writing
 from remediator.workflow.steps import STEPS
 from remediator.workflow.suspects import change_plan
 from remediator.workflow.yielding import Yields
 
 LOOK_AGAIN_S = 5.0
-
-
-@dataclass(frozen=True)
-class Call:
-    """Work for a worker: one attempt at one step."""
-
-    incident: Incident
-    row: StepRow
-    may_act: bool
-    run: JobRun | None
-    runs: tuple[JobRun, ...]
-    spare: Spare | None
-    taken_spares: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def place(self) -> Place:
-        """Which step this is about."""
-        return place_of(self.row)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a worker found; an outcome of None means that the step wants to act and needs an INTENT."""
-
-    call: Call
-    outcome: Outcome | None
 
 
 def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
@@ -82,11 +57,6 @@ def _is_news(run: JobRun, after: StepRow) -> bool:
     """The end of a job that was left alone is no news to its owner; that it runs again is."""
     proven = after.name == "prove-resume" and after.state == "done"
     return proven and (run.release == "requeue" or "restart" in after.facts)
-
-
-def place_of(row: StepRow) -> Place:
-    """A step's identity."""
-    return (row.incident, row.name, row.subject)
 
 
 class Engine:
@@ -139,7 +109,7 @@ class Engine:
         """OUTCOME of one attempt or look, and what follows from it."""
         incident, row = answer.call.incident, answer.call.row
         if answer.outcome is None:
-            steps.update(connection, row, state="pending", due_at=now)
+            self._postpone(connection, answer.call, now)
             return
         after = self._journal.outcome(connection, incident, row, answer.outcome, now)
         present = incidents.get(connection, incident.id)  # the call's copy is as old as the call
@@ -155,6 +125,12 @@ class Engine:
         if row.track == "back" and after.state == "held" and HELD_SINCE not in row.facts:
             notices.post(connection, present, notices.held(present, after.sentence), now)
         self._move_incident(connection, present, after, now)
+
+    def _postpone(self, connection: sa.Connection, call: Call, now: float) -> None:
+        if call.may_act:
+            self._journal.not_begun(connection, call.incident, call.row, now)
+        else:
+            steps.update(connection, call.row, state="pending", due_at=now)
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
@@ -189,7 +165,7 @@ class Engine:
         if commands.paused_by(connection):
             return out, None
         while True:
-            busy = in_flight | {call.place for call in out}
+            busy = in_flight.union(*(call.places for call in out))
             due, later = steps.due(connection, busy, now)
             due = [row for row in due if not _flies(row, busy)]
             fresh = self._hand_out(connection, due, now)
@@ -273,7 +249,19 @@ class Engine:
             act, budget = step.intention(incident, run), self._ledger.budget_of(row)
             row = self._journal.intent(connection, incident, row, act, now, budget)
         taken = spares.unavailable(connection, incident.id) if row.name == "claim-spare" else {}
-        return Call(incident, row, may_act, run, runs, spare, taken)
+        first = may_act and row.attempt == 1  # a step that has to be tried again may have to be for long
+        then = self._straight_on(connection, incident, step, now) if first else None
+        return Call(incident, row, may_act, run, runs, spare, taken, then)
+
+    def _straight_on(
+        self, connection: sa.Connection, incident: Incident, step: Step, now: float
+    ) -> Call | None:
+        """The step that the same worker takes right after this one, its INTENT committed with this one's."""
+        after = step.then if isinstance(step, Writing) else ""
+        row = steps.get(connection, incident.id, after) if after else None
+        if row is None or row.state != "pending":
+            return None
+        return self._call(connection, incident, row, (), None, now)
 
     def _move_incident(self, connection: sa.Connection, present: Incident, row: StepRow, now: float) -> None:
         if row.track == "back":

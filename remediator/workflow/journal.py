@@ -73,6 +73,13 @@ class Journal:
             )
         return after
 
+    def not_begun(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> None:
+        """The step before did not end as hoped: this one is as if it had never been handed out."""
+        after = replace(row, state="pending", due_at=now, started_at=None, acted_at=None)
+        _save(connection, after)
+        why = "the step before it is not done: nothing was sent"
+        self.record(connection, "outcome", incident, now, row=after, outcome="not-begun", why=why)
+
     def overdue(self, connection: sa.Connection, incident: Incident, row: StepRow, now: float) -> StepRow:
         """Tell people once that a step passed its bound; the step itself goes on looking."""
         after = replace(row, overdue=True)

@@ -45,7 +45,14 @@ class Local(Step):
 
 
 class Writing(Step):
-    """A step that changes something outside, once an INTENT for it is committed."""
+    """A step that changes something outside, once an INTENT for it is committed.
+
+    `then` names the step that goes straight after it when every millisecond counts; it has no budget of
+    its own. `judges`: `act` itself finds out what is there and writes only that very version.
+    """
+
+    then: ClassVar[str] = ""
+    judges: ClassVar[bool] = False
 
     @abstractmethod
     def intention(self, incident: Incident, run: JobRun | None) -> str:

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from remediator.errors import BadInput, Blocked, GiveUp, Retry
+from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto, maintenance, unreadable, veto
 from remediator.workflow.context import Context
 
 
-def judged(context: Context) -> tuple[Veto | None, tuple[PodView, ...]]:
-    """What forbids touching the incident's machine now, and the very pods that were judged.
+@dataclass(frozen=True)
+class Judged:
+    """The very versions of a machine and its pods that were looked at, and what forbids touching them."""
 
-    GiveUp when the name belongs to another machine by now, or to none.
-    """
+    node: NodeView
+    pods: tuple[PodView, ...]
+    veto: Veto | None
+
+
+def judged(context: Context) -> Judged:
+    """Read the incident's machine now. GiveUp when its name belongs to another one by now, or to none."""
     name, conduct, now = context.incident.node, context.conduct, context.now
+    node = context.nodes.node(name)
+    if node is None or node.uid != context.incident.node_uid:
+        raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
     try:
-        node = context.nodes.node(name)
         pods = context.nodes.pods_on(name)
         reservations = context.slurm.reservations()
     except (Retry, GiveUp, BadInput) as error:
-        return unreadable(name, error, now=now), ()
-    if node is None or node.uid != context.incident.node_uid:
-        raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
+        return Judged(node, (), unreadable(name, error, now=now))
     found = veto(node, pods, conduct.no_replace_label, conduct.protected, now=now)
     planned = maintenance(reservations, context.incident.slurm_nodes, conduct.maintenance_soon_s, now=now)
-    return found or planned, pods
+    return Judged(node, pods, found or planned)
 
 
 def standing_veto(context: Context) -> Veto | None:
     """What forbids touching the incident's Kubernetes node now."""
-    return judged(context)[0]
+    return judged(context).veto
 
 
-def demand_no_veto(context: Context) -> tuple[PodView, ...]:
-    """The judged pods; Blocked, naming what vetoes: the step looks again by itself and goes on without it."""
-    found, pods = judged(context)
-    if found is not None:
-        raise Blocked(f"vetoed by {found}")
-    return pods
+def demand_no_veto(context: Context) -> Judged:
+    """What was judged; Blocked, naming what vetoes: the step looks again by itself and goes on without it."""
+    found = judged(context)
+    if found.veto is not None:
+        raise Blocked(f"vetoed by {found.veto}")
+    return found

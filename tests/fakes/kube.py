@@ -63,13 +63,11 @@ class FakeCluster:
         """See the port."""
         return self.hooked("worker", lambda: self._driver.worker(slurm_node, deadline=deadline))
 
-    def fence(
-        self, node: str, uid: str, incident: str, reason: str, *, cordon: bool, deadline: float
-    ) -> Written:
+    def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
         """See the port."""
         return self.hooked(
             "fence",
-            lambda: self._driver.fence(node, uid, incident, reason, cordon=cordon, deadline=deadline),
+            lambda: self._driver.fence(seen, incident, reason, cordon=cordon, deadline=deadline),
         )
 
     def unfence(self, node: str, uid: str, incident: str, *, deadline: float) -> Written:

@@ -20,7 +20,7 @@ from remediator.guard import open_guard
 from remediator.kube.nodes import NodeView
 from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
-from remediator.model.plan import StepRow
+from remediator.model.plan import Outcome, StepRow
 from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
@@ -34,8 +34,9 @@ from remediator.settings import Crashes as Limits
 from remediator.store import incidents, leadership, signals, steps
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
+from remediator.workflow.calls import Answer, Call, answers
 from remediator.workflow.context import Conduct, Context, NoSpare, Ports
-from remediator.workflow.engine import Answer, Call, Engine
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 from remediator.workflow.steps import STEPS
@@ -177,7 +178,7 @@ class River:
             self.look()
         turn = self.core.turn(self.clock.now(), self.answers, self.view)
         self.treated = turn.treated
-        self.answers = [self._work(call) for call in turn.calls]
+        self.answers = [answer for call in turn.calls for answer in answers(call, self._work)]
         pause = 0.1 if turn.calls else min(max(turn.wake_at - self.clock.now(), 0.1), 1.0)
         self.clock.advance(pause)
         self.slinky()
@@ -239,7 +240,7 @@ class River:
                 seen[name] = Drained(node.is_drain, node.reason, self.clock.now())
         self.view = SlurmView(seen)
 
-    def _work(self, call: Call) -> Answer:
+    def _work(self, call: Call) -> Outcome | None:
         context = Context(
             call.incident,
             call.row,
@@ -251,8 +252,7 @@ class River:
             call.spare,
             call.taken_spares,
         )
-        outcome = attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
-        return Answer(call, outcome)
+        return attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
 
     def run(self, seconds: float = 300.0) -> None:
         """Turn until no incident is open or `seconds` have passed."""

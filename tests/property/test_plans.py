@@ -16,7 +16,8 @@ from remediator.model.run import JobRun
 from remediator.store import incidents, steps
 from remediator.store.engine import open_store
 from remediator.store.steps import Place
-from remediator.workflow.engine import Answer, Call, Engine, place_of
+from remediator.workflow.calls import Answer, Call, place_of
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import PLANS
 from remediator.workflow.step import Writing

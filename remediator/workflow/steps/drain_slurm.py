@@ -21,6 +21,7 @@ class DrainSlurm(Writing):
     """No new job may start there; running jobs go on. The engine looks again whenever a DRAIN vanishes."""
 
     name = "drain-slurm"
+    then = "fence-node"
     bound_s = 5.0
 
     def check(self, context: Context) -> Outcome | None:

@@ -51,11 +51,11 @@ class EvictPods(Writing):
         """Every pod that is not leaving yet, in the version that was judged; a disruption budget is waited
         for, never passed by.
         """
-        pods = evictable(context)
-        context.nodes.fence(context.incident, cordon=True)
+        seen = demand_no_veto(context)
+        context.nodes.fence(context.incident, seen.node, cordon=True)
         blocked: list[str] = []
         later: list[Retry] = []
-        for pod in pods:
+        for pod in filter(_counts, seen.pods):
             try:
                 context.nodes.evict(pod)
             except Blocked as error:
@@ -81,8 +81,7 @@ def evictable(context: Context) -> list[PodView]:
     """Pods that no veto keeps (else Blocked) and that are not the node's own: no finished, mirror or
     DaemonSet pods. Vetoes are judged on the very list that is returned.
     """
-    pods = demand_no_veto(context)
-    return [pod for pod in pods if _counts(pod)]
+    return [pod for pod in demand_no_veto(context).pods if _counts(pod)]
 
 
 def _counts(pod: PodView) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from remediator.actuators.nodes import fenced
 from remediator.errors import GiveUp
+from remediator.kube.errors import Conflict
 from remediator.kube.fence import overridden
 from remediator.kube.nodes import NodeView
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Outcome, Yield
+from remediator.model.plan import Again, Done, Outcome, Yield
 from remediator.model.run import JobRun
 from remediator.policy.vetoes import Veto
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
-from remediator.workflow.veto import standing_veto
+from remediator.workflow.veto import judged, standing_veto
 
 CORDONED = "cordoned"
+RACE_S = 0.02
 
 
 class FenceNode(Writing):
@@ -25,6 +27,7 @@ class FenceNode(Writing):
 
     name = "fence-node"
     bound_s = 5.0
+    judges = True
 
     def check(self, context: Context) -> Outcome | None:
         """Done when taint and cordon are seen; GiveUp when the name now belongs to another machine.
@@ -45,11 +48,18 @@ class FenceNode(Writing):
         return f"taint and cordon {incident.node}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One PATCH with the resourceVersion that was read; a veto leaves out the cordon. Done: the driver
-        has read the node back and refuses when the fence does not show.
+        """One PATCH of the very version that was judged; a veto leaves out the cordon. Done: the driver has
+        read the node back and refuses when the fence does not show.
         """
-        vetoed = standing_veto(context)
-        return _done(context.nodes.fence(context.incident, cordon=vetoed is None).node, vetoed)
+        seen = judged(context)
+        lifted = _lifted(seen.node, context)
+        if lifted:
+            return Yield(lifted, "kubernetes")
+        try:
+            written = context.nodes.fence(context.incident, seen.node, cordon=seen.veto is None)
+        except Conflict as error:  # lost a race, most often with the kubelet's own report
+            return Again(str(error), after=RACE_S)
+        return _done(written.node, seen.veto)
 
     def _machine(self, context: Context) -> NodeView:
         node = context.nodes.node(context.incident.node)

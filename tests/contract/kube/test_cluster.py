@@ -8,6 +8,7 @@ import pytest
 
 from remediator.actuators.ports import IdentityChanged
 from remediator.errors import BadInput, Blocked, Retry
+from remediator.kube.errors import Conflict
 from remediator.kube.fence import CORDON_REASON, FENCED, INCIDENT, is_fenced
 from tests.contract.kube.conftest import Racing, World
 
@@ -21,12 +22,18 @@ FOREIGN = {
 }
 
 
-def fence(world: World, name: str, uid: str, *, cordon: bool = True, incident: str = "inc-1") -> bool:
-    return world.cluster.fence(name, uid, incident, REASON, cordon=cordon, deadline=D).wrote
+def fence(world: World, name: str, *, cordon: bool = True, incident: str = "inc-1") -> bool:
+    """Fence the node as it is now."""
+    return world.cluster.fence(world.view(name), incident, REASON, cordon=cordon, deadline=D).wrote
 
 
 def unfence(world: World, name: str, uid: str) -> bool:
     return world.cluster.unfence(name, uid, "inc-1", deadline=D).wrote
+
+
+def raw(world: World, name: str) -> list[dict[str, object]]:
+    """Its taints as they are written."""
+    return [dict(taint.raw) for taint in world.view(name).taints]
 
 
 def keys(world: World, name: str) -> set[str]:
@@ -43,8 +50,8 @@ def test_a_node_is_read_and_an_unknown_one_is_none(world: World, name: str) -> N
 
 
 def test_fence_taints_and_cordons_in_one_write_and_reads_back(world: World, name: str) -> None:
-    uid = world.add_node(name, taints=[FOREIGN])
-    done = world.cluster.fence(name, uid, "inc-1", REASON, cordon=True, deadline=D)
+    world.add_node(name, taints=[FOREIGN])
+    done = world.cluster.fence(world.view(name), "inc-1", REASON, cordon=True, deadline=D)
     assert done.wrote
     assert done.node == world.view(name)
     assert is_fenced(done.node, "inc-1")
@@ -58,8 +65,8 @@ def test_fence_taints_and_cordons_in_one_write_and_reads_back(world: World, name
 def test_fence_without_cordon_leaves_the_node_schedulable_and_gives_no_cordon_reason(
     world: World, name: str
 ) -> None:
-    uid = world.add_node(name)
-    fence(world, name, uid, cordon=False)
+    world.add_node(name)
+    fence(world, name, cordon=False)
     node = world.view(name)
     assert is_fenced(node, "inc-1")
     assert not node.unschedulable
@@ -67,16 +74,16 @@ def test_fence_without_cordon_leaves_the_node_schedulable_and_gives_no_cordon_re
 
 
 def test_fencing_again_writes_nothing(world: World, name: str) -> None:
-    uid = world.add_node(name)
-    assert fence(world, name, uid)
-    assert not fence(world, name, uid)
+    world.add_node(name)
+    assert fence(world, name)
+    assert not fence(world, name)
     assert world.writes(name) == 1
 
 
 def test_a_cordon_may_follow_when_a_veto_is_lifted(world: World, name: str) -> None:
     uid = world.add_node(name)
-    fence(world, name, uid, cordon=False)
-    assert fence(world, name, uid, cordon=True)
+    fence(world, name, cordon=False)
+    assert fence(world, name, cordon=True)
     assert world.view(name).unschedulable
     assert unfence(world, name, uid)
     assert not world.view(name).unschedulable
@@ -85,7 +92,7 @@ def test_a_cordon_may_follow_when_a_veto_is_lifted(world: World, name: str) -> N
 def test_unfence_takes_back_everything_we_set(world: World, name: str) -> None:
     uid = world.add_node(name, taints=[FOREIGN])
     before = world.view(name)
-    fence(world, name, uid)
+    fence(world, name)
     assert unfence(world, name, uid)
     after = world.view(name)
     assert (after.taints, after.annotations, after.unschedulable) == (
@@ -100,7 +107,7 @@ def test_unfence_takes_back_everything_we_set(world: World, name: str) -> None:
 def test_unfence_keeps_a_cordon_and_a_reason_that_were_there_before(world: World, name: str) -> None:
     uid = world.add_node(name, unschedulable=True)
     world.change(name, {"metadata": {"annotations": {CORDON_REASON: "disk swap"}}})
-    fence(world, name, uid)
+    fence(world, name)
     unfence(world, name, uid)
     node = world.view(name)
     assert node.unschedulable
@@ -116,76 +123,92 @@ def test_unfence_of_a_node_we_never_fenced_writes_nothing(world: World, name: st
 
 def test_another_machine_under_the_name_is_never_written(world: World, name: str) -> None:
     uid = world.add_node(name)
+    judged = world.view(name)
     world.remove_node(name)
     with pytest.raises(IdentityChanged, match="is gone"):
-        fence(world, name, uid)
+        world.cluster.fence(judged, "inc-1", REASON, cordon=True, deadline=D)
     world.add_node(name)
+    with pytest.raises(Conflict):
+        world.cluster.fence(judged, "inc-1", REASON, cordon=True, deadline=D)
     with pytest.raises(IdentityChanged, match="another machine"):
-        fence(world, name, uid)
-    with pytest.raises(IdentityChanged):
         unfence(world, name, uid)
     assert world.writes(name) == 0
 
 
 def test_a_machine_replaced_between_read_and_write_is_never_written(world: World, name: str) -> None:
     uid = world.add_node(name)
+    fence(world, name)
+    before = world.writes(name)
 
     def replace() -> None:
         world.remove_node(name)
         world.add_node(name)
 
     with pytest.raises(IdentityChanged):
-        world.over(Racing(world.api, replace)).fence(name, uid, "inc-1", REASON, cordon=True, deadline=D)
+        world.over(Racing(world.api, replace)).unfence(name, uid, "inc-1", deadline=D)
+    assert world.writes(name) == before
+
+
+def test_a_node_that_changed_since_it_was_judged_is_not_written(world: World, name: str) -> None:
+    """What may have changed is a veto: it has to be judged again."""
+    world.add_node(name)
+    judged = world.view(name)
+    world.change(name, {"metadata": {"labels": {"remediator.dev/no-replace": "true"}}})
+    with pytest.raises(Conflict):
+        world.cluster.fence(judged, "inc-1", REASON, cordon=True, deadline=D)
     assert world.writes(name) == 0
+    assert not world.view(name).unschedulable
 
 
 def test_the_fence_of_another_incident_blocks(world: World, name: str) -> None:
     uid = world.add_node(name)
-    fence(world, name, uid, incident="inc-0")
+    fence(world, name, incident="inc-0")
     with pytest.raises(Blocked, match="inc-0"):
-        fence(world, name, uid)
+        fence(world, name)
     assert not unfence(world, name, uid)
     assert world.writes(name) == 1
 
 
 def test_a_persons_uncordon_is_not_undone(world: World, name: str) -> None:
     uid = world.add_node(name)
-    fence(world, name, uid)
+    fence(world, name)
     world.change(name, {"spec": {"unschedulable": None}})
     with pytest.raises(Blocked, match="uncordoned"):
-        fence(world, name, uid)
+        fence(world, name)
     assert not world.view(name).unschedulable
     assert unfence(world, name, uid)
     assert FENCED not in keys(world, name)
 
 
 def test_a_persons_removal_of_our_taint_is_not_undone(world: World, name: str) -> None:
-    uid = world.add_node(name, taints=[FOREIGN])
-    fence(world, name, uid)
+    world.add_node(name, taints=[FOREIGN])
+    fence(world, name)
     world.change(name, {"spec": {"taints": [FOREIGN]}})
     with pytest.raises(Blocked, match="removed"):
-        fence(world, name, uid)
+        fence(world, name)
     assert keys(world, name) == {FOREIGN["key"]}
 
 
 def test_a_lost_race_is_run_again_on_fresh_data(world: World, name: str) -> None:
     uid = world.add_node(name)
-    once = itertools.chain([{"spec": {"taints": [FOREIGN]}}], itertools.repeat({}))
+    fence(world, name)
+    once = itertools.chain([{"spec": {"taints": [FOREIGN, *raw(world, name)]}}], itertools.repeat({}))
     racing = world.over(Racing(world.api, lambda: world.change(name, next(once))))
-    racing.fence(name, uid, "inc-1", REASON, cordon=True, deadline=D)
-    assert keys(world, name) == {FOREIGN["key"], FENCED}
-    assert world.writes(name) == 1
+    racing.unfence(name, uid, "inc-1", deadline=D)
+    assert keys(world, name) == {FOREIGN["key"]}
+    assert world.writes(name) == 2
 
 
 def test_a_race_lost_again_and_again_is_a_retry_without_a_write(world: World, name: str) -> None:
     uid = world.add_node(name)
+    fence(world, name)
     ticks = itertools.count()
     racing = world.over(
         Racing(world.api, lambda: world.change(name, {"metadata": {"labels": {"tick": str(next(ticks))}}}))
     )
     with pytest.raises(Retry, match="writers were faster"):
-        racing.fence(name, uid, "inc-1", REASON, cordon=True, deadline=D)
-    assert world.writes(name) == 0
+        racing.unfence(name, uid, "inc-1", deadline=D)
+    assert world.writes(name) == 1
 
 
 def test_pods_on_a_node_are_those_bound_to_it(world: World, name: str) -> None:
@@ -204,4 +227,4 @@ def test_a_name_that_is_none_is_refused_before_anything_is_sent(world: World, ba
     with pytest.raises(BadInput):
         world.cluster.pods_on(bad, deadline=D)
     with pytest.raises(BadInput):
-        world.cluster.fence(bad, "uid", "inc-1", REASON, cordon=True, deadline=D)
+        world.cluster.unfence(bad, "uid", "inc-1", deadline=D)

@@ -32,7 +32,7 @@ def test_in_a_dry_run_the_server_sees_reads_only(world: World, name: str) -> Non
     guard = open_guard(SystemClock(), dry_run=True)
     nodes, spares = Nodes(world.cluster, guard), Spares(world.spares, guard)
     writes: list[Callable[[], object]] = [
-        lambda: nodes.fence(incident),
+        lambda: nodes.fence(incident, world.view(name)),
         lambda: nodes.unfence(incident),
         lambda: nodes.evict(pod),
         lambda: spares.claim(spare),

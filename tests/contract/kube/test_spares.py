@@ -67,8 +67,8 @@ def keys(world: World, name: str) -> set[str]:
 @pytest.fixture
 def sick(world: World, name: str) -> NodeView:
     """A worker node that incident inc-1 has fenced."""
-    uid = world.add_node(name, taints=[FOREIGN, WORKER])
-    world.cluster.fence(name, uid, "inc-1", "remediator: inc-1", cordon=True, deadline=D)
+    world.add_node(name, taints=[FOREIGN, WORKER])
+    world.cluster.fence(world.view(name), "inc-1", "remediator: inc-1", cordon=True, deadline=D)
     return world.view(name)
 
 

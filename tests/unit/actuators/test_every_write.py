@@ -15,6 +15,7 @@ from remediator.actuators.spares import Spares
 from remediator.clock import ManualClock
 from remediator.errors import Blocked, Retry
 from remediator.guard import Guard, open_guard
+from remediator.kube.nodes import parse_node
 from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 from remediator.model.spare import Spare
@@ -70,6 +71,11 @@ class Land:
         return NODE if self.known and worker == WORKER else None
 
 
+_SEEN = parse_node({"metadata": {"name": NODE, "uid": "u", "resourceVersion": "1"}})
+assert _SEEN is not None
+SEEN = _SEEN
+
+
 def arguments(method: Callable[..., Any]) -> dict[str, Any]:
     """A value for each parameter, by its name; a new name has to be added here."""
     pod = PodView(
@@ -86,7 +92,7 @@ def arguments(method: Callable[..., Any]) -> dict[str, Any]:
         "reason": "remediator: x", "job_id": 7, "job": SlurmJob(7, "RUNNING", nodes=(WORKER,)),
         "incident": incident, "pod": pod, "spare": Spare(node=NODE, uid="u", incident="i1"),
         "pool": {}, "like": {}, "cordon": True, "as_spare": False, "node": NODE, "uid": "u", "tag": "i1",
-        "sentence": "passed",
+        "sentence": "passed", "seen": SEEN,
     }  # fmt: skip
     return {name: known[name] for name in inspect.signature(method).parameters if name != "self"}
 

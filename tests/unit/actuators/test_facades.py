@@ -67,7 +67,7 @@ CALLS: dict[str, Callable[[River, Nodes, Spares], object]] = {
     "node": lambda river, nodes, _: nodes.node("gpu-0"),
     "pods_on": lambda river, nodes, _: nodes.pods_on("gpu-0"),
     "worker": lambda river, nodes, _: nodes.worker("w-0"),
-    "fence": lambda river, nodes, _: nodes.fence(river.incident),
+    "fence": lambda river, nodes, _: nodes.fence(river.incident, river.kube.view("gpu-0")),
     "unfence": lambda river, nodes, _: nodes.unfence(river.incident),
     "evict": lambda river, nodes, _: nodes.evict(river.pod()),
     "offers": lambda river, _, spares: spares.offers(POOL, {}),
@@ -94,23 +94,23 @@ def test_nothing_leaves_once_leadership_moved(
 
 
 def test_a_cordon_follows_the_fence_when_the_veto_is_lifted_and_both_are_taken_back(river: River) -> None:
-    river.nodes.fence(river.incident, cordon=False)
+    river.nodes.fence(river.incident, river.kube.view("gpu-0"), cordon=False)
     node = river.kube.view("gpu-0")
     assert fenced(node, river.incident, cordon=False)
     assert not fenced(node, river.incident)
     assert CORDON_REASON not in node.annotations
-    assert river.nodes.fence(river.incident).wrote
+    assert river.nodes.fence(river.incident, river.kube.view("gpu-0")).wrote
     assert fenced(river.kube.view("gpu-0"), river.incident)
-    assert not river.nodes.fence(river.incident, cordon=False).wrote
+    assert not river.nodes.fence(river.incident, river.kube.view("gpu-0"), cordon=False).wrote
     river.nodes.unfence(river.incident)
     after = river.kube.view("gpu-0")
     assert (after.unschedulable, after.annotations) == (False, {})
 
 
 def test_a_cordon_somebody_set_while_ours_waited_is_theirs(river: River) -> None:
-    river.nodes.fence(river.incident, cordon=False)
+    river.nodes.fence(river.incident, river.kube.view("gpu-0"), cordon=False)
     river.kube.cordon("gpu-0")
-    river.nodes.fence(river.incident)
+    river.nodes.fence(river.incident, river.kube.view("gpu-0"))
     river.nodes.unfence(river.incident)
     assert river.kube.view("gpu-0").unschedulable
 
@@ -121,7 +121,7 @@ def test_a_spare_goes_from_offer_to_worker(river: River) -> None:
     assert river.spares.is_claimed(river.spare)
     river.spares.admit(river.spare)
     assert river.spares.is_admitted(river.spare)
-    river.nodes.fence(river.incident)
+    river.nodes.fence(river.incident, river.kube.view("gpu-0"))
     river.spares.detach(river.incident)
     assert river.spares.is_detached(river.incident)
     river.spares.attach(river.incident)

@@ -8,7 +8,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow
 from remediator.model.record import Entry
 from remediator.run.core import Turn
-from remediator.workflow.engine import Answer, Call
+from remediator.workflow.calls import Answer, Call
 
 INCIDENT = Incident(
     id="i1", key="k", node="gpu-0", node_uid="u", boot_id="b", slurm_nodes=("w-0",), tier="T0", rule="r",

@@ -21,7 +21,8 @@ from remediator.settings import Budgets
 from remediator.settings.tree import KnownBad
 from remediator.store import incidents, leadership, schema, signals, steps
 from remediator.store.engine import Store, open_store
-from remediator.workflow.engine import Answer, Engine
+from remediator.workflow.calls import Answer
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 

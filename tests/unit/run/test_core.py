@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.errors import Fenced
-from remediator.model.plan import Done, Hold, Wait
+from remediator.model.plan import Again, Done, Hold, Wait
 from remediator.run.core import RECONSIDER_S
 from remediator.store import incidents, leadership, schema
-from remediator.workflow.engine import Answer
+from remediator.workflow.calls import Answer, Call, answers
 from tests.unit.run.deciding import Deciding
 
 
@@ -68,15 +68,18 @@ def test_a_turn_that_fails_half_way_leaves_nothing_and_can_be_taken_again(
     assert everything(here) == before
     turn = here.turn()
     assert [call.row.name for call in turn.calls] == ["drain-slurm"]
-    assert [entry.action for entry in turn.entries] == ["decision", "incident-opened", "outcome", "intent"]
+    written = ["decision", "incident-opened", "outcome", "intent", "intent"]
+    assert [entry.action for entry in turn.entries] == written
 
 
 def test_a_call_that_is_with_a_worker_is_not_handed_out_again(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls
     assert here.turn().calls == ()
-    (following,) = here.turn([Answer(call, Done("drained"))]).calls
-    assert following.row.name == "fence-node"
+    assert call.then is not None
+    assert here.turn([Answer(call, Done("drained"))]).calls == ()
+    (later,) = here.turn([Answer(call.then, Hold("busy", after=0.0))]).calls
+    assert later.row.name == "fence-node"
 
 
 def test_a_new_life_hands_out_what_the_old_one_left(here: Deciding) -> None:
@@ -92,12 +95,53 @@ def test_a_new_life_hands_out_what_the_old_one_left(here: Deciding) -> None:
 def test_outcome_and_next_intent_are_committed_together(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls
-    turn = here.turn([Answer(call, Done("drained"))])
+    here.turn(fails(call))
+    here.clock.advance(1.0)
+    (again,) = here.turn().calls
+    turn = here.turn([Answer(again, Done("drained"))])
     assert [(entry.action, entry.step) for entry in turn.entries] == [
         ("outcome", "drain-slurm"),
         ("intent", "fence-node"),
     ]
     assert turn.calls[0].may_act
+
+
+def fails(call: Call) -> list[Answer]:
+    """The drain has to be tried again, and so the fence's turn does not come."""
+    return list(answers(call, lambda _: Again("busy")))
+
+
+def test_drain_and_fence_are_committed_to_together(here: Deciding) -> None:
+    """No commit stands between the DRAIN that is seen and the cordon."""
+    here.signal("gpu-0")
+    turn = here.turn()
+    intents = [entry.step for entry in turn.entries if entry.action == "intent"]
+    assert intents == ["drain-slurm", "fence-node"]
+    (call,) = turn.calls
+    assert [name for _, name, _ in sorted(call.places)] == intents
+
+
+def test_a_fence_whose_drain_failed_is_as_if_it_had_never_been_handed_out(here: Deciding) -> None:
+    here.signal("gpu-0")
+    (call,) = here.turn().calls
+    turn = here.turn(fails(call))
+    assert turn.calls == ()
+    assert [(entry.step, entry.outcome) for entry in turn.entries] == [
+        ("drain-slurm", "retry"),
+        ("fence-node", "not-begun"),
+    ]
+    (fence,) = [row for row in here.steps(call.incident.id) if row.name == "fence-node"]
+    assert (fence.state, fence.started_at, fence.acted_at) == ("pending", None, None)
+
+
+def test_only_the_first_attempt_of_a_drain_takes_the_fence_along(here: Deciding) -> None:
+    """Slurm may be away for long: one record of it is enough."""
+    here.signal("gpu-0")
+    (call,) = here.turn().calls
+    here.turn(fails(call))
+    here.clock.advance(1.0)
+    (again,) = here.turn().calls
+    assert (again.row.name, again.then) == ("drain-slurm", None)
 
 
 @pytest.mark.parametrize(

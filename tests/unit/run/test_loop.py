@@ -17,7 +17,7 @@ from remediator.run.core import Core, Turn
 from remediator.run.inbox import Inbox
 from remediator.run.loop import CoreLoop
 from remediator.run.slurm_poll import SlurmPoll
-from remediator.workflow.engine import Answer, Call
+from remediator.workflow.calls import Answer, Call
 from tests.fakes.slurm import FakeSlurm
 from tests.unit.run.calls import answer, call, entry, turn
 

@@ -10,7 +10,8 @@ from remediator.model.incident import VALIDATE, Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.policy.decide import STRIKES
 from remediator.store import incidents
-from remediator.workflow.engine import Answer, Call, Engine
+from remediator.workflow.calls import Answer, Call
+from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import PLANS
 from tests.unit.run.deciding import Deciding
@@ -37,11 +38,13 @@ class Suspecting(Deciding):
 
     def come_to(self, name: str) -> Call:
         """Answer Done until this step is with a worker; its call."""
-        (call,) = self.turn().calls
-        while call.row.name != name:
+        hand = list(self.turn().calls)
+        while hand[0].row.name != name:
+            call = hand.pop(0)
+            hand += [call.then] if call.then else []
             self.clock.advance(1.0)
-            (call,) = self.turn([Answer(call, Done("done", {"seen_at": 1.0, "ctld_started": 1}))]).calls
-        return call
+            hand += self.turn([Answer(call, Done("done", {"seen_at": 1.0, "ctld_started": 1}))]).calls
+        return hand[0]
 
     def named(self) -> dict[str, str]:
         """State of each step."""

@@ -37,7 +37,7 @@ def test_a_fatal_signal_opens_an_incident_with_its_plan(here: Deciding) -> None:
     assert turn.open_incidents == 1
     assert here.verdicts() == [(incident.sentence, incident.id)]
     assert turn.sentences == (incident.sentence,)
-    assert here.actions() == ["decision", "incident-opened", "outcome", "intent"]
+    assert here.actions() == ["decision", "incident-opened", "outcome", "intent", "intent"]
 
 
 def test_two_signals_of_one_node_in_one_turn_are_one_incident(here: Deciding) -> None:

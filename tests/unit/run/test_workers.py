@@ -18,8 +18,8 @@ from remediator.guard import Guard, open_guard
 from remediator.model.plan import Again as TryAgain
 from remediator.model.plan import Done, Hold, Outcome, Unknown
 from remediator.run.workers import OTHER_WORKERS, URGENT_WORKERS, Workers
+from remediator.workflow.calls import Answer, Call
 from remediator.workflow.context import Conduct, Context, Ports
-from remediator.workflow.engine import Answer, Call
 from tests.fakes.kube import FakeCluster
 from tests.fakes.slurm import FakeSlurm
 from tests.unit.run.calls import call

@@ -22,7 +22,7 @@ def bench() -> Bench:
     """A drained node with two pods of users."""
     bench = Bench()
     bench.drain("w-0")
-    bench.kube.fence("gpu-0", bench.uid, "i1", bench.incident.drain_reason, cordon=True, deadline=5.0)
+    bench.kube.fence(bench.kube.view("gpu-0"), "i1", bench.incident.drain_reason, cordon=True, deadline=5.0)
     for name in ("a", "b"):
         bench.kube.add_pod("ml", name, "gpu-0")
     return bench

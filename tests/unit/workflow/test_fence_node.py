@@ -6,7 +6,7 @@ import pytest
 
 from remediator.errors import Blocked, GiveUp
 from remediator.kube.fence import FENCED
-from remediator.model.plan import Done, Yield
+from remediator.model.plan import Again, Done, Yield
 from remediator.workflow.steps.fence_node import FenceNode
 from tests.unit.workflow.bench import Bench
 
@@ -67,13 +67,31 @@ def test_a_fence_that_stands_is_seen_again(bench: Bench) -> None:
 def test_a_persons_uncordon_is_not_undone(bench: Bench) -> None:
     STEP.act(bench.see())
     bench.kube.uncordon("gpu-0")
-    with pytest.raises(Blocked, match="uncordoned"):
-        STEP.act(bench.see())
+    found = STEP.act(bench.see())
+    assert isinstance(found, Yield)
+    assert "uncordoned" in found.sentence
     assert not bench.kube.view("gpu-0").unschedulable
 
 
+def test_a_node_that_changes_while_it_is_judged_is_judged_again(bench: Bench) -> None:
+    """A veto that comes in between is seen: the write is for the very version that was judged."""
+    veto = {"metadata": {"labels": {"remediator.dev/no-replace": "true"}}}
+
+    def label(op: str) -> None:
+        if op == "patch nodes/gpu-0":
+            bench.kube.before = lambda _: None
+            bench.kube.outside("gpu-0", "label", veto, "admin")
+
+    bench.kube.before = label
+    assert isinstance(STEP.act(bench.see()), Again)
+    assert bench.kube.ours("gpu-0") == []
+    done = STEP.act(bench.see())
+    assert isinstance(done, Done)
+    assert "not cordoned" in done.sentence
+
+
 def test_a_node_that_another_incident_fences_is_not_done_and_not_written(bench: Bench) -> None:
-    bench.kube.fence("gpu-0", bench.uid, "i2", "remediator: i2 x", cordon=True, deadline=5.0)
+    bench.kube.fence(bench.kube.view("gpu-0"), "i2", "remediator: i2 x", cordon=True, deadline=5.0)
     before = bench.kube.view("gpu-0")
     assert STEP.check(bench.see()) is None
     with pytest.raises(Blocked):

@@ -63,7 +63,8 @@ def context_and_cluster(slurm: FakeSlurm) -> tuple[Context, FakeCluster]:
     guard = open_guard(clock)
     row = StepRow("i1", "release-jobs", RUN.key, "job", 4, "running")
     kube = FakeCluster(clock)
-    kube.fence("gpu-0", kube.add_node("gpu-0"), "i1", INCIDENT.drain_reason, cordon=True, deadline=5.0)
+    kube.add_node("gpu-0")
+    kube.fence(kube.view("gpu-0"), "i1", INCIDENT.drain_reason, cordon=True, deadline=5.0)
     ports = Ports(
         Scheduler(slurm, guard),
         Nodes(kube, guard),

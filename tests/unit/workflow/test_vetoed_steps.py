@@ -79,7 +79,7 @@ def bench() -> Bench:
     """A drained and fenced machine with a worker on it, and a spare."""
     bench = Bench()
     bench.drain("w-0", reason=OURS)
-    bench.kube.fence("gpu-0", bench.uid, "i1", OURS, cordon=False, deadline=5.0)
+    bench.kube.fence(bench.kube.view("gpu-0"), "i1", OURS, cordon=False, deadline=5.0)
     bench.kube.add_pod("team", "web", "gpu-0")
     bench.slurm.listed = [STUCK]
     bench.slurm.mark("w-0", state="ALLOCATED")

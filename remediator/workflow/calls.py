@@ -1,0 +1,59 @@
+"""What the core hands to a worker, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from remediator.model.incident import Incident
+from remediator.model.plan import Done, Outcome, StepRow
+from remediator.model.run import JobRun
+from remediator.model.spare import Spare
+from remediator.store.steps import Place
+
+
+@dataclass(frozen=True)
+class Call:
+    """Work for a worker: one attempt at one step, and straight after it, once it is done, at `then`."""
+
+    incident: Incident
+    row: StepRow
+    may_act: bool
+    run: JobRun | None
+    runs: tuple[JobRun, ...]
+    spare: Spare | None
+    taken_spares: dict[str, str] = field(default_factory=dict)
+    then: Call | None = None
+
+    @property
+    def place(self) -> Place:
+        """Which step this is about."""
+        return place_of(self.row)
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """All the steps that the worker has in its hands."""
+        return frozenset({self.place}) | (self.then.places if self.then else frozenset())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker found. An outcome of None: the step wants to act and needs an INTENT, or, if it had one,
+    its turn never came.
+    """
+
+    call: Call
+    outcome: Outcome | None
+
+
+def place_of(row: StepRow) -> Place:
+    """A step's identity."""
+    return (row.incident, row.name, row.subject)
+
+
+def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> Iterator[Answer]:
+    """Attempt the call and what goes with it; each answer is out before the next attempt begins."""
+    outcome = attempt(call)
+    yield Answer(call, outcome)
+    if call.then is not None:
+        yield Answer(call.then, attempt(call.then) if isinstance(outcome, Done) else None)
