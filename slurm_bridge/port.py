@@ -52,13 +52,14 @@ class SlurmPort(Protocol):
         free; any other ends NODE_FAIL. Repeating it after a resume kills what has started since.
         """
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
-        """Native requeue: TERM, KillWait, KILL, then PENDING with the next restart count.
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
+        """Native requeue: TERM, KillWait, KILL, then PENDING with the next restart count; `held`: it waits
+        there until its owner or an operator releases it.
 
-        Already pending (also while still saving) is success. A second call kills a NEW run that has
-        started, and a run that has ended (FAILED, also COMPLETED or cancelled by its owner) starts
-        once more while Slurm remembers it: read the job again right before. An array task is
-        addressed as `1_3`.
+        Already pending (also while still saving) is success, and then nothing is held. A second call
+        kills a NEW run that has started, and a run that has ended (FAILED, also COMPLETED or cancelled
+        by its owner) starts once more while Slurm remembers it: read the job again right before. An
+        array task is addressed as `1_3`.
         """
 
     def start_now(self, job_id: int, *, deadline: float) -> None:

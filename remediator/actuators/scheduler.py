@@ -57,10 +57,10 @@ class Scheduler:
         deadline = self._guard.write(f"set {name} down", workers=[name])
         self._port.set_down(name, reason, deadline=deadline)
 
-    def requeue(self, job: SlurmJob) -> None:
-        """Native requeue of one job or array task, as just read."""
+    def requeue(self, job: SlurmJob, *, held: bool = False) -> None:
+        """Native requeue of one job or array task, as just read; `held`: its next run waits for a release."""
         deadline = self._guard.write(f"requeue {job.address}", workers=job.nodes)
-        self._port.requeue(job, deadline=deadline)
+        self._port.requeue(job, held=held, deadline=deadline)
 
     def start_now(self, job_id: int) -> None:
         """Lift the begin time of a pending job."""

@@ -10,6 +10,7 @@ from remediator.model.base import Ours
 class JobRun(Ours):
     """Identity of a run and how it is to be released; `address` is what a requeue names ("12" or "9_3").
     `waited_for_by` are the addresses of jobs that depend on it: a native requeue keeps them waiting.
+    `started_at` is in seconds on slurmctld's clock; `held_because` says why its requeue is to end held.
     """
 
     job_id: int
@@ -22,6 +23,8 @@ class JobRun(Ours):
     release: Literal["requeue", "tell-only"] = "requeue"
     why: str = ""
     waited_for_by: tuple[str, ...] = ()
+    started_at: float | None = None
+    held_because: str = ""
 
     @property
     def key(self) -> str:

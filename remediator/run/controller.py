@@ -213,7 +213,9 @@ class Controller:
         inventory = self.inventory
         ledger = Ledger(self.settings.budgets, inventory.pool_size, journal)
         limits, cluster = self.settings.crashes, self.settings.cluster.name
-        engine = Engine(journal, cluster, ledger, dry_run=self.settings.dry_run)
+        engine = Engine(
+            journal, cluster, ledger, requeues=self.settings.requeues, dry_run=self.settings.dry_run
+        )
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes)
         core = Core(self.store, engine, triage, journal)

@@ -191,6 +191,20 @@ class Crashes(Section):
     """Days for which crashes are counted: two different jobs, or one again and nowhere else, test a node."""
 
 
+class Requeues(Section):
+    """When a job is held that may itself be what makes machines fail."""
+
+    per_job: int | None = Field(default=3, ge=1, le=100)
+    """Machines that may fail under one job within `window_h`, each soon after it started there; off the next
+    one it is requeued held, and its owner told. null holds none."""
+
+    window_h: float = Field(default=24.0, gt=0, le=2160)
+    """Hours for which such a failure counts."""
+
+    short_run_s: float = Field(default=3600.0, gt=0, le=604_800)
+    """Seconds; a run that has computed for longer speaks for its job, and its end is not counted."""
+
+
 class Share(Section):
     """A number of nodes that grows with the pool."""
 
@@ -361,6 +375,9 @@ class Settings(Section):
 
     crashes: Crashes = Crashes()
     """Batch jobs that crash: how often one is restarted, and how long a crash counts against a node."""
+
+    requeues: Requeues = Requeues()
+    """When a job is held that may itself be what makes machines fail."""
 
     budgets: Budgets = Budgets()
     """How many nodes may be acted on before a person has to look."""

@@ -176,6 +176,23 @@ def drop(connection: sa.Connection, row: StepRow) -> None:
     )
 
 
+def released(connection: sa.Connection, cluster: str, job_id: int) -> list[tuple[str, JobRun, StepRow]]:
+    """The job's runs that incidents owned: the machine's UID, the run, and its release-jobs."""
+    owners = sa.select(job_run.c.owner).where(job_run.c.cluster == cluster, job_run.c.job_id == job_id)
+    its_step = sa.and_(step.c.incident == watched_run.c.incident, step.c.subject == watched_run.c.run)
+    query = (
+        sa.select(incident.c.node_uid, watched_run.c.body, *step.c)
+        .select_from(watched_run)
+        .join(incident, incident.c.id == watched_run.c.incident)
+        .join(step, its_step)
+        .where(watched_run.c.incident.in_(owners), step.c.name == "release-jobs")
+    )
+    found = [
+        (uid, JobRun.model_validate(body), StepRow(*row)) for uid, body, *row in connection.execute(query)
+    ]
+    return [entry for entry in found if entry[1].job_id == job_id]
+
+
 def claim_run(connection: sa.Connection, cluster: str, incident_id: str, run: JobRun) -> str:
     """Watch a run; returns the incident that owns its one requeue: this one unless an earlier came first."""
     identity = {

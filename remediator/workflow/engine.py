@@ -15,6 +15,7 @@ from remediator.model.plan import Done, Hold, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.model.view import SlurmView
+from remediator.settings import Requeues
 from remediator.store import commands, incidents, spares, steps
 from remediator.store.steps import Place
 from remediator.workflow import notices
@@ -27,6 +28,7 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
 from remediator.workflow.ownership import still_drained
 from remediator.workflow.plans import main_rows
+from remediator.workflow.requeues import UNCAPPED
 from remediator.workflow.step import Local, Step, Writing
 from remediator.workflow.steps import STEPS
 from remediator.workflow.suspects import change_plan
@@ -63,12 +65,18 @@ class Engine:
     """Everything happens on the caller's connection; the caller holds the epoch."""
 
     def __init__(
-        self, journal: Journal, cluster: str, ledger: Ledger = UNLIMITED, *, dry_run: bool = False
+        self,
+        journal: Journal,
+        cluster: str,
+        ledger: Ledger = UNLIMITED,
+        *,
+        requeues: Requeues = UNCAPPED,
+        dry_run: bool = False,
     ) -> None:
         self.dry_run = dry_run
         self._journal = journal
         self._ledger = ledger
-        self._follow_ups = FollowUps(journal, cluster)
+        self._follow_ups = FollowUps(journal, cluster, requeues)
         self._yields = Yields(journal, cluster)
         self._looked: dict[str, str] = {}
 

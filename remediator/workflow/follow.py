@@ -9,13 +9,15 @@ import sqlalchemy as sa
 
 from remediator.model.incident import Incident
 from remediator.model.run import JobRun
+from remediator.settings import Requeues
 from remediator.store import incidents, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
-from remediator.workflow.silence import UNFENCED
+from remediator.workflow.requeues import capped
+from remediator.workflow.silence import UNFENCED, is_silence
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
 WORDS = {"replace": "the machine is replaced", "drain-only": "the machine stays drained and fenced"}
@@ -27,9 +29,10 @@ Follow = Callable[[sa.Connection, Incident, Any, float], None]
 class FollowUps:
     """One method per kind of fact, each in the transaction of the outcome that brought it."""
 
-    def __init__(self, journal: Journal, cluster: str) -> None:
+    def __init__(self, journal: Journal, cluster: str, requeues: Requeues) -> None:
         self._journal = journal
         self._cluster = cluster
+        self._requeues = requeues
         self._kinds: dict[str, Follow] = {
             "runs": self._runs,
             "offers": self._offers,
@@ -60,6 +63,8 @@ class FollowUps:
     ) -> None:
         for body in bodies:
             run = JobRun.model_validate(body)
+            if not is_silence(incident):  # Slurm's own requeue, after DOWN, holds nothing
+                run = capped(connection, self._cluster, incident.node_uid, run, self._requeues, now)
             owner = self._claim(connection, incident, run)
             owned = owner == incident.id
             steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))
@@ -67,10 +72,19 @@ class FollowUps:
             why = f"job {run.address} of {run.user} {meant}{f' ({run.why})' if run.why else ''}"
             if owned:
                 notices.post(connection, incident, notices.to_owner(incident, run), now)
+                if run.held_because:
+                    why = f"job {run.address} of {run.user} is to be requeued held: {run.held_because}"
+                    notices.post(connection, incident, notices.capped(incident, run), now)
             else:
                 why = f"job {run.address} is already being moved by incident {owner}"
             self._journal.record(
-                connection, "job-run", incident, now, why=why, target=run.address, detail=dict(body)
+                connection,
+                "job-run",
+                incident,
+                now,
+                why=why,
+                target=run.address,
+                detail=run.model_dump(mode="json"),
             )
 
     def _claim(self, connection: sa.Connection, incident: Incident, run: JobRun) -> str:

@@ -48,12 +48,24 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"{incident.node} under your {job} is failing ({incident.cause}). The job is left alone "
             f"because {run.why}; save what you can and end it, its node waits for that."
         )
+    elif run.held_because:
+        text = (
+            f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM and time "
+            f"to save; then it waits, held, because {run.held_because}. When you have looked why: "
+            f"`scontrol release {run.address}`."
+        )
     else:
         text = (
             f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM, time to "
             f"save, and is restarted once on other nodes under the same id."
         )
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def capped(incident: Incident, run: JobRun) -> Message:
+    """A job may be what makes machines fail: somebody should look before it gets another one."""
+    text = f"incident {incident.id}: job {run.address} of {run.user or 'unknown'} is held: {run.held_because}"
+    return Message(audience="operators", urgency="tell", text=text)
 
 
 def left_failed(run: JobRun, why: str) -> Message:

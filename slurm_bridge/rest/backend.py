@@ -136,14 +136,15 @@ class RestSlurm:
 
     # writes to jobs
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort. Blocked below v0.0.45; slurmctld must answer a ping right before."""
         address = names.job_address(job.address)
         self._rest.start(deadline)
         if not self._rest.is_newest():
             raise Blocked(f"requeue {address}: REST can requeue only from Slurm 26.05 (v0.0.45) on")
         self._rest.ping()
-        answer = self._rest.post("jobs/requeue", {"jobs": [address]})
+        flags = {"flags": ["Hold"]} if held else {}
+        answer = self._rest.post("jobs/requeue", {"jobs": [address], **flags})
         _demand(answer, f"requeue {address}", or_only=ESLURM_JOB_PENDING)
 
     def start_now(self, job_id: int, *, deadline: float) -> None:

@@ -29,7 +29,7 @@ from remediator.run.crashes import Crashes
 from remediator.run.inventory import CachedInventory
 from remediator.run.job_ends import JobEnds
 from remediator.run.triage import Triage
-from remediator.settings import Budgets, Pool, Stage
+from remediator.settings import Budgets, Pool, Requeues, Stage
 from remediator.settings import Crashes as Limits
 from remediator.store import incidents, leadership, signals, steps
 from remediator.store.engine import open_store
@@ -97,7 +97,7 @@ class River:
         self.probe: Callable[[str], None] = no_probe
         self.lives = 0
         self.answers: list[Answer] = []
-        self.limits = Limits()
+        self.limits, self.requeues = Limits(), Requeues()
         self.begin()
 
     def begin(self) -> None:
@@ -109,7 +109,7 @@ class River:
         journal = Journal(f"life-{self.lives}", epoch)
         inventory = self.inventory()
         ledger = Ledger(self.budgets, inventory.pool_size, journal)
-        engine = Engine(journal, "test", ledger, dry_run=self.dry_run)
+        engine = Engine(journal, "test", ledger, requeues=self.requeues, dry_run=self.dry_run)
         crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
         triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes)
         self.core = Core(self.store, engine, triage, journal)

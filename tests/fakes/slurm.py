@@ -155,17 +155,17 @@ class FakeSlurm(Ctld):
 
     # writes to jobs
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort."""
         address = names.job_address(job.address)
         self._enter("requeue", address)
         found = self._addressed(address)
         self._check_requeue(found)
         pending = found.seen.state == "PENDING"
-        self._record("requeue", address, "", not pending)
+        self._record("requeue", address, "held" if held else "", not pending)
         if not pending:
             for member in [found, *(self._jobs[m] for m in found.members)]:
-                self._begin_requeue(member)
+                self._begin_requeue(member, held=held)
         self.after("requeue", address)
 
     def start_now(self, job_id: int, *, deadline: float) -> None:

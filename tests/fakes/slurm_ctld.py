@@ -21,6 +21,7 @@ RESUME_LAG = 4.0  # NOT_RESPONDING after a resume
 FROZEN_END = 0.5  # a suspended job is killed, not asked
 IDLE_LAG = 5.0  # the operator sees a worker that moved
 TERMINATING = "slurm-operator: Pod is terminating"
+HELD_BY_REQUEUE = "JobHeldUser"  # what its owner may release
 
 
 @dataclass
@@ -119,6 +120,12 @@ class Ctld:
         """An administrator holds it: a running job runs on, its next run does not start."""
         job = self._jobs[job_id]
         job.seen = replace(job.seen, held=True, state_reason="JobHeldAdmin")
+
+    def release(self, job_id: int) -> None:
+        """Its owner releases it (`scontrol release`), which Slurm refuses for an administrator's hold."""
+        job = self._jobs[job_id]
+        if job.seen.state_reason == HELD_BY_REQUEUE:
+            job.seen = replace(job.seen, held=False, state_reason="BeginTime")
 
     def suspend(self, job_id: int) -> None:
         """Its processes are stopped; Slurm shows priority 0."""
@@ -242,11 +249,13 @@ class Ctld:
                 seen, state="IDLE", flags=seen.flags - {"DRAIN"}, reason="", reason_user="", reason_at=None
             )
 
-    def _begin_requeue(self, job: Job) -> None:
+    def _begin_requeue(self, job: Job, *, held: bool = False) -> None:
         now = self.clock.now()
         running = job.seen.state in {"RUNNING", "SUSPENDED"}
         save = min(job.save, self.kill_wait + 1.0) if not job.frozen else FROZEN_END
         gone_at = min(now + save, job.fails_at) if running else now
+        if held:
+            job.seen = replace(job.seen, held=True, state_reason=HELD_BY_REQUEUE)
         self._restart_at(job, gone_at, saving=running)
 
     def _restart_at(self, job: Job, gone_at: float, *, saving: bool) -> None:
@@ -305,7 +314,7 @@ class Ctld:
             start_time=None,
             end_time=None,
             begin_time=job.gone_at + (0.0 if "EXPEDITED_REQUEUE" in job.seen.traits else REQUEUE_DELAY),
-            state_reason="JobHeldAdmin" if job.seen.held else "BeginTime",
+            state_reason=_why_waiting(job.seen),
         )
         job.frozen = False
         job.restart_at_end = False
@@ -375,6 +384,12 @@ class Ctld:
     def _take_id(self) -> int:
         self._next_id += 1
         return self._next_id - 1
+
+
+def _why_waiting(requeued: SlurmJob) -> str:
+    if requeued.held:
+        return HELD_BY_REQUEUE if requeued.state_reason == HELD_BY_REQUEUE else "JobHeldAdmin"
+    return "BeginTime"
 
 
 def _new_node(name: str, now: float) -> SlurmNode:

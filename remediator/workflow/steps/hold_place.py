@@ -26,6 +26,8 @@ class HoldPlace(Writing):
         run = context.the_run
         if run.release != "requeue":
             return Done(f"job {run.address} is left alone: no place is kept")
+        if run.held_because:
+            return Done(f"job {run.address} is to wait held: no place is kept")
         name = place_name(context.incident, run)
         kept = context.slurm.reservation(name)
         if kept is not None:

@@ -55,7 +55,8 @@ class ReleaseJobs(Writing):
         """Whose job is asked to save and restart, or loses its node."""
         if is_silence(incident):
             return f"set {', '.join(incident.slurm_nodes)} DOWN, so that Slurm requeues {who(run)}"
-        return f"requeue {who(run)}: SIGTERM, then KillWait to save"
+        held = ", and hold it there" if run is not None and run.held_because else ""
+        return f"requeue {who(run)}: SIGTERM, then KillWait to save{held}"
 
     def act(self, context: Context) -> Outcome | None:
         """The run's one requeue, only if a fresh read still shows this very run and nothing forbids it."""
@@ -70,7 +71,7 @@ class ReleaseJobs(Writing):
             set_machine_down(context)
             took = f"slurmctld set {', '.join(context.incident.slurm_nodes)} DOWN"
         else:
-            context.slurm.requeue(job)
+            context.slurm.requeue(job, held=bool(run.held_because))
             took = f"slurmctld took the requeue of job {run.address}"
         return Wait(took, 0.0, requeued(context, started))
 

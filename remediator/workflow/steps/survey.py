@@ -79,4 +79,5 @@ def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:
         nodes=job.nodes,
         release=release.act,
         why=release.why,
+        started_at=job.start_time,
     )

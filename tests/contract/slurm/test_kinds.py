@@ -110,6 +110,45 @@ def test_a_held_job_saves_and_then_waits_for_its_release(world: World) -> None:
     assert after.state_reason == "JobHeldAdmin"
 
 
+def test_a_requeue_that_ends_held_lets_the_job_save_and_its_owner_release_it(world: World) -> None:
+    before = _up(world, Spec())
+    world.port.requeue(before, held=True, deadline=DEADLINE)
+    after = queued(world, before.job_id)
+    assert world.has_saved(before.job_id)
+    assert (after.held, after.state_reason, after.restart_count) == (True, "JobHeldUser", 1)
+    world.port.start_now(before.job_id, deadline=DEADLINE)
+    _let_the_scheduler_look(world)
+    assert job(world, before.job_id).state == "PENDING"
+    world.release_by_owner(before.job_id)
+    assert running(world, before.job_id, restarts=1).held is False
+
+
+def test_a_job_that_has_requeued_itself_is_not_held_by_a_late_requeue(world: World) -> None:
+    before = _up(world, Spec(save=2))
+    world.requeue_by_owner(before.job_id)
+    world.port.requeue(before, held=True, deadline=DEADLINE)
+    after = queued(world, before.job_id)
+    assert (after.held, after.restart_count) == (False, 1)
+
+
+def test_only_the_named_task_is_requeued_held_also_under_the_arrays_own_id(world: World) -> None:
+    array = world.submit_array(Spec(), (1, 2))
+    world.until("both tasks", lambda: len(_tasks(world, array, "RUNNING")) == 2)
+    last = job(world, array)
+    assert last.address == f"{array}_2"
+    world.port.requeue(last, held=True, deadline=DEADLINE)
+    assert queued(world, array).held
+    (other,) = _tasks(world, array, "RUNNING")
+    assert (other.held, other.restart_count) == (False, 0)
+
+
+def test_a_het_job_is_requeued_held_as_a_whole(world: World) -> None:
+    leader = running(world, world.submit_het(Spec()))
+    running(world, leader.job_id + 1)
+    world.port.requeue(leader, held=True, deadline=DEADLINE)
+    assert [queued(world, leader.job_id + part).held for part in range(2)] == [True, True]
+
+
 def test_a_requeue_of_a_suspended_job_kills_it_unsaved_and_holds_it(world: World) -> None:
     """Why a suspended job is left alone."""
     before = _suspended(world)
@@ -196,6 +235,23 @@ def test_a_task_is_requeued_without_the_tasks_that_still_wait(world: World) -> N
     assert {(seen.restart_count, seen.held) for seen in others} == {(0, False)}
     assert job(world, array).job_id == array
     assert world.requeues(first.address) == 1
+
+
+def test_lifting_the_delay_of_the_arrays_last_task_lifts_no_other_tasks(world: World) -> None:
+    """It carries the array's own id, and a job's update names a number."""
+    array = world.submit_array(Spec(), (1, 2))
+    world.until("both tasks", lambda: len(_tasks(world, array, "RUNNING")) == 2)
+    last, other = job(world, array), _tasks(world, array, "RUNNING")[0]
+    other = other if other.job_id != array else _tasks(world, array, "RUNNING")[1]
+    for task in (other, last):
+        world.port.requeue(task, deadline=DEADLINE)
+        queued(world, task.job_id)
+    world.port.start_now(array, deadline=DEADLINE)
+    running(world, array, restarts=1)
+    waits = job(world, other.job_id)
+    assert (waits.state, waits.begin_time) == ("PENDING", queued(world, other.job_id).begin_time)
+    assert waits.begin_time is not None
+    assert waits.begin_time - waits.submit_time > 100
 
 
 def _tasks(world: World, array: int, state: str) -> list[SlurmJob]:

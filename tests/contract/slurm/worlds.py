@@ -70,6 +70,8 @@ class World(Protocol):
 
     def requeue_by_owner(self, job_id: int) -> None: ...
 
+    def release_by_owner(self, job_id: int) -> None: ...
+
     def is_up(self, job_id: int) -> bool: ...
 
     def has_saved(self, job_id: int) -> bool: ...
@@ -177,6 +179,9 @@ class FakeWorld:
     def requeue_by_owner(self, job_id: int) -> None:
         self.port.requeue_by_owner(job_id)
 
+    def release_by_owner(self, job_id: int) -> None:
+        self.port.release(job_id)
+
     def is_up(self, job_id: int) -> bool:
         return job(self, job_id).state == "RUNNING"
 
@@ -266,6 +271,9 @@ class RealWorld:
 
     def requeue_by_owner(self, job_id: int) -> None:
         self.server.run("scontrol", "requeue", str(job_id), user="alice", check=False)
+
+    def release_by_owner(self, job_id: int) -> None:
+        self.server.run("scontrol", "release", str(job_id), user="alice")
 
     def is_up(self, job_id: int) -> bool:
         return (self.server.io / f"jobs/up-{job_id}").exists()

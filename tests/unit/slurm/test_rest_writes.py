@@ -153,6 +153,12 @@ def test_an_array_task_is_named_by_its_address_and_judged_by_its_status(
         assert it.requests[-1].body == b'{"jobs": ["3_1"]}'
 
 
+def test_a_requeue_that_is_to_end_held_says_so_in_the_same_request() -> None:
+    with wire(post_answers("requeue", reply_json(whole({})))) as it:
+        rest(it.url).requeue(TASK, held=True, deadline=DEADLINE)
+        assert it.requests[-1].body == b'{"jobs": ["3_1"], "flags": ["Hold"]}'
+
+
 HARMLESS = {"start_now": 2073, "delete": 2053}
 
 

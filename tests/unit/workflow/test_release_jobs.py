@@ -50,8 +50,8 @@ class OneJob(FakeSlurm):
     def job(self, job_id: int, *, deadline: float) -> SlurmJob | None:
         return self.only
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
-        raise AssertionError(f"requeue of {job.address} reached Slurm")
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
+        raise AssertionError(f"requeue of {job.address} reached Slurm{' held' if held else ''}")
 
 
 def context(slurm: FakeSlurm) -> Context:
@@ -126,6 +126,15 @@ def test_the_known_run_on_the_drained_node_wants_its_requeue() -> None:
     assert ReleaseJobs().check(context(slurm)) is None
     with pytest.raises(AssertionError, match="requeue of 7"):
         ReleaseJobs().act(context(slurm))
+
+
+def test_a_run_over_the_cap_is_asked_to_end_held() -> None:
+    capped = replace(
+        context(OneJob(JOB)), run=RUN.model_copy(update={"held_because": "3 other machines failed"})
+    )
+    with pytest.raises(AssertionError, match="requeue of 7 reached Slurm held"):
+        ReleaseJobs().act(capped)
+    assert "hold it there" in ReleaseJobs().intention(INCIDENT, capped.run)
 
 
 FORBIDDEN = {

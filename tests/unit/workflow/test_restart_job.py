@@ -22,7 +22,7 @@ class Requeues:
         self.bench = Bench()
         self.bench.slurm.listed = list(jobs)
         self.asked: list[str] = []
-        self.bench.slurm.requeue = lambda job, *, deadline: self.asked.append(job.address)  # type: ignore[method-assign]
+        self.bench.slurm.requeue = lambda job, *, held=False, deadline: self.asked.append(job.address)  # type: ignore[method-assign]
 
 
 def test_a_crashed_run_is_requeued_and_the_ctld_that_took_it_is_noted() -> None:
