@@ -26,7 +26,7 @@ class Territory(Protocol):
     """What the service may write to, as the caches know it now."""
 
     def holds(self, node: str) -> bool:
-        """Whether a Kubernetes node is known, and in a pool or a spare."""
+        """Whether a Kubernetes node is known, in a pool or a spare, and not Soperator's."""
 
     def node_of(self, worker: str) -> str | None:
         """The Kubernetes node that a Slurm node is on; None while it is on none."""
@@ -69,7 +69,8 @@ class Guard:
 
     def write(self, operation: str, *, node: str = "", workers: Iterable[str] = ()) -> float:
         """As `call`, for an operation that changes something: on this Kubernetes node, or on (at least one
-        of) these Slurm nodes. Blocked in a dry run, and on a node that is in no pool and no spare.
+        of) these Slurm nodes. Blocked in a dry run, and on a node that is in no pool and no spare, or
+        Soperator's.
         """
         if self._dry_run:
             raise Blocked(f"dry_run is on: would {operation}")
@@ -83,7 +84,7 @@ class Guard:
             raise Retry(f"{operation}: {', '.join(workers)} is on no node at present", after=1.0)
         if touched and not any(territory.holds(name) for name in touched if name):
             named = ", ".join(sorted(name for name in touched if name))
-            raise Blocked(f"{operation}: {named} is in no pool and no spare: never written")
+            raise Blocked(f"{operation}: {named} is in no pool and no spare, or Soperator's: never written")
 
 
 def open_guard(clock: Clock, territory: Territory | None = None, *, dry_run: bool = False) -> Guard:

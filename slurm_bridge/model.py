@@ -26,7 +26,9 @@ class JobRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node record. `flags` holds every state word that is not the base state."""
+    """A node record. `flags` holds every state word that is not the base state; `instance_id` is the machine
+    below it: under Soperator the Kubernetes node.
+    """
 
     name: str
     state: str
@@ -39,6 +41,7 @@ class SlurmNode:
     comment: str = ""
     gres: str = ""
     address: str = ""
+    instance_id: str = ""
 
     @property
     def is_drain(self) -> bool:

@@ -27,6 +27,8 @@ _TOKENS = (
     ("[NVSentinel]", Author("NVSentinel", "it treats the node")),
 )
 _PREFIXES = (
+    ("Soperator auto-healing:", Author("Soperator", "it has the node rebooted or replaced")),
+    ("Soperator activecheck:", Author("Soperator", "a check of the node failed")),
     ("soperator rolling update", Author("Soperator", "it updates the workers")),
     ("slurm-bridge:", Author("slurm-bridge", "its pods have the node")),
     ("NHC:", Author("Node Health Check", "a check of the node failed")),

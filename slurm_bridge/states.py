@@ -40,8 +40,17 @@ _JOINED = {
     "COMP": ("COMPLETING",),
     "MAINT": ("MAINTENANCE",),
 }
-_MARKS = {"*": "NOT_RESPONDING", "$": "MAINTENANCE"}
-_OTHER_MARKS = "~#!%@^-"
+_MARKS = {
+    "*": "NOT_RESPONDING",
+    "$": "MAINTENANCE",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
 
 
 def node_state(raw: object) -> tuple[str, frozenset[str]]:
@@ -65,9 +74,9 @@ def _names(raw: object) -> list[str]:
 def _expanded(names: Iterable[str]) -> list[str]:
     out: list[str] = []
     for name in names:
-        bare = name.rstrip("".join(_MARKS) + _OTHER_MARKS)
+        bare = name.rstrip("".join(_MARKS))
         out.extend(_JOINED.get(bare, (bare,)) if bare else ())
-        out.extend(_MARKS[mark] for mark in name[len(bare) :] if mark in _MARKS)
+        out.extend(_MARKS[mark] for mark in name[len(bare) :])
     return out
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from remediator.kube.errors import Json
 from remediator.kube.read import rows, strings, table, text
+from remediator.kube.soperator import Report, reports
 
 GPU = "nvidia.com/gpu"
 
@@ -24,7 +25,8 @@ class Taint:
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """One node as last read. `ready` is None when the condition is missing or Unknown. `gpus` are those
-    the device plugin calls healthy, of `gpu_capacity`; None while it has not said.
+    the device plugin calls healthy, of `gpu_capacity`; None while it has not said. `reports` are the
+    conditions that Soperator writes or acts on.
     """
 
     name: str
@@ -39,6 +41,7 @@ class NodeView:
     ready: bool | None
     gpus: int | None = None
     gpu_capacity: int | None = None
+    reports: tuple[Report, ...] = ()
 
     @property
     def key(self) -> str:
@@ -68,6 +71,7 @@ def parse_node(raw: Json) -> NodeView | None:
         ready=_ready(status),
         gpus=_whole(table(status, "allocatable"), GPU),
         gpu_capacity=_whole(table(status, "capacity"), GPU),
+        reports=reports(rows(status, "conditions")),
     )
 
 

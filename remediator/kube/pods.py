@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from remediator.kube import soperator
 from remediator.kube.errors import Json
 from remediator.kube.read import rows, strings, table, text, words
 
@@ -114,16 +115,20 @@ def parse_pod(raw: Json) -> PodView | None:
 
 
 def is_slurm_worker(pod: PodView) -> bool:
-    """Whether Slinky labels this pod as a slurmd worker."""
-    return all(pod.labels.get(key) == value for key, value in WORKER_LABELS.items())
+    """Whether Slinky or Soperator labels this pod as a slurmd worker."""
+    of_slinky = all(pod.labels.get(key) == value for key, value in WORKER_LABELS.items())
+    return of_slinky or soperator.is_worker(pod.labels)
 
 
 def slurm_node(pod: PodView) -> str | None:
-    """Slurm's name of this worker, as Slinky computes it; None for other pods and while unknown.
-    StatefulSet mode: hostNetwork ? node : hostname or pod name. DaemonSet mode: hostname.
+    """Slurm's name of this worker, as its operator computes it; None for other pods and while unknown.
+    Slinky's StatefulSet mode: hostNetwork ? node : hostname or pod name. DaemonSet mode: hostname.
+    Soperator: hostname, which is the pod's name.
     """
     if not is_slurm_worker(pod):
         return None
+    if soperator.is_worker(pod.labels):
+        return pod.hostname or pod.name
     if pod.labels.get(SCALING_MODE, "").lower() == "daemonset":
         return pod.hostname or None
     if pod.host_network:

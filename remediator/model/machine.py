@@ -50,7 +50,9 @@ StageByTier = Annotated[Stage | Stages, BeforeValidator(_stages)]
 
 
 class Machine(Ours):
-    """One Kubernetes node as of `version`; `pool` is None when no pool's selector matches it."""
+    """One Kubernetes node as of `version`; `pool` is None when no pool's selector matches it. `reports` is
+    what Soperator says of it, if that runs its pool.
+    """
 
     name: str
     uid: str
@@ -65,6 +67,8 @@ class Machine(Ours):
     fence_undone: str = ""
     version: str = ""
     restart_failed_jobs: bool = False
+    of_soperator: bool = False
+    reports: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -72,7 +76,9 @@ class Machine(Ours):
         return self.provider_id or self.uid
 
     def stage_for(self, tier: Tier) -> Stage:
-        """How far to go on evidence of this tier."""
+        """How far to go on evidence of this tier; Soperator treats its nodes itself."""
+        if self.of_soperator:
+            return "observe"
         if not isinstance(self.stage, Stages):
             return self.stage
         stage: Stage = getattr(self.stage, tier)

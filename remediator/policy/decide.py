@@ -94,6 +94,10 @@ def _would(situation: Situation) -> str:
 def _limited(decision: Decision, node: Machine, situation: Situation) -> Decision:
     if node.stage_for(decision.tier) == "observe":
         sentence = f"{decision.cause}: pool {node.pool} only observes {decision.tier}"
+        if node.of_soperator:
+            sentence = (
+                f"{decision.cause}: pool {node.pool} is only observed, Soperator treats its nodes itself"
+            )
         return decision.model_copy(update={"action": "hold", "sentence": sentence})
     refused = situation.refuse(decision.tier)
     if refused is not None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from random import Random
 
 from remediator.clock import Clock
 from remediator.errors import Retry
-from remediator.kube import paths
+from remediator.kube import paths, soperator
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import WORKER_SELECTOR, PodView, parse_pod
 from remediator.kube.reflector import Reflector
 from remediator.kube.session import Session
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
-from remediator.run.inventory import CachedInventory
+from remediator.run.inventory import CachedInventory, Kept
 from remediator.settings import Pool
 
 Watch = Reflector[NodeView] | Reflector[PodView]
@@ -42,14 +43,26 @@ class Caches:
             random=random,
             params={"labelSelector": WORKER_SELECTOR},
         )
+        self.soperator_pods: Reflector[PodView] = Reflector(
+            session,
+            paths.PODS,
+            parse_pod,
+            clock=clock,
+            random=random,
+            params={"labelSelector": soperator.WORKER_SELECTOR},
+        )
+        self._workers: Kept[tuple[PodView, ...]] = Kept(
+            _joined, self.pods.objects, self.soperator_pods.objects
+        )
         self._all: dict[str, Reflector[NodeView] | Reflector[PodView]] = {
             "nodes": self.nodes,
             "pods": self.pods,
+            "soperator-pods": self.soperator_pods,
         }
 
     def inventory(self, pools: Mapping[str, Pool]) -> CachedInventory:
         """Machines as these caches know them."""
-        return CachedInventory(self.nodes.named, self.nodes.objects, self.pods.objects, pools)
+        return CachedInventory(self.nodes.named, self.nodes.objects, self._workers, pools)
 
     def report(self, health: Health, metrics: Metrics) -> None:
         """Show the age of each watch, and be unready while one is not synced or stale."""
@@ -69,6 +82,10 @@ class Caches:
         """End all watches."""
         for reflector in self._all.values():
             reflector.stop()
+
+
+def _joined(*found: Iterable[PodView]) -> tuple[PodView, ...]:
+    return tuple({pod.uid: pod for pod in chain(*found)}.values())
 
 
 def _freshness(name: str, reflector: Watch) -> Callable[[], str | None]:

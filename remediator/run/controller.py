@@ -44,6 +44,7 @@ from remediator.run.mirror import Mirror
 from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
+from remediator.run.soperator import Soperator
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
 from remediator.settings import Settings
@@ -122,6 +123,10 @@ class Controller:
         self.job_ends = JobEnds(self.slurm, self.intake.submit, self.clock, settings.slurm.job_ends_s)
         self.heartbeats = Heartbeats(self.clock)
         self.silence = self._silence()
+        self.soperator = Soperator(
+            self.slurm, self.inventory, self.caches.nodes.objects, self.intake.submit, self.clock,
+            self.settings.slurm.poll_idle_s,
+        )  # fmt: skip
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
 
@@ -139,6 +144,7 @@ class Controller:
         self._thread("backfill", self.backfill.run)
         self._thread("job-ends", self.job_ends.run)
         self._thread("silence", self.silence.run)
+        self._thread("soperator", self.soperator.run)
         self.metrics.dry_run(self.settings.dry_run)
         if self.settings.dry_run:
             log.warning("dry_run is on: everything is decided, nothing is written to Slurm or Kubernetes")
@@ -151,6 +157,7 @@ class Controller:
         self.backfill.stop()
         self.job_ends.stop()
         self.silence.stop()
+        self.soperator.stop()
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from remediator.kube.fence import FENCED, INCIDENT, overridden
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, slurm_node
+from remediator.kube.soperator import is_marked, is_worker
 from remediator.kube.spare import SpareKeys
 from remediator.model.machine import Machine
 from remediator.settings import Pool
 
-T = TypeVar("T")
 Derived = TypeVar("Derived")
 
 
-class _Kept(Generic[T, Derived]):
-    """What `build` makes of all objects, made again only when `source` hands out another collection."""
+class Kept(Generic[Derived]):
+    """What `build` makes of all objects, made again only when a source hands out another collection."""
 
-    def __init__(self, source: Callable[[], Iterable[T]], build: Callable[[Iterable[T]], Derived]) -> None:
-        self._source = source
+    def __init__(self, build: Callable[..., Derived], *sources: Callable[[], Iterable[Any]]) -> None:
         self._build = build
-        self._last: tuple[Iterable[T], Derived] | None = None
+        self._sources = sources
+        self._last: tuple[list[Iterable[Any]], Derived] | None = None
 
     def __call__(self) -> Derived:
-        objects = self._source()
+        """The kept result, or a new one."""
+        found = [source() for source in self._sources]
         last = self._last
-        if last is None or last[0] is not objects:
-            last = self._last = (objects, self._build(objects))
+        if last is None or any(old is not new for old, new in zip(last[0], found, strict=True)):
+            last = self._last = (found, self._build(*found))
         return last[1]
 
 
@@ -48,9 +49,10 @@ class CachedInventory:
     ) -> None:
         self._node = node
         self._pools = pools
-        self._pool_sizes = _Kept(nodes, lambda found: Counter(map(self._pool_of, found)))
-        self._workers = _Kept(pods, _workers_by_node)
-        self._homes = _Kept(pods, _node_by_worker)
+        self._pool_sizes: Kept[Counter[str | None]] = Kept(self._sizes, nodes)
+        self._workers = Kept(_workers_by_node, pods)
+        self._homes = Kept(_node_by_worker, pods)
+        self._soperators = Kept(self._pools_of_soperator, nodes, pods)
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name with its pool and Slurm workers, or None."""
@@ -58,6 +60,7 @@ class CachedInventory:
         if node is None:
             return None
         pool = self._pool_of(node)
+        of_soperator = pool in self._soperators()
         return Machine(
             name=node.name,
             uid=node.uid,
@@ -72,12 +75,20 @@ class CachedInventory:
             fence_undone=overridden(node, node.annotations.get(INCIDENT, "")) or "",
             version=node.resource_version,
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
+            of_soperator=of_soperator,
+            reports=tuple(str(report) for report in node.reports if of_soperator and report.is_true),
         )
 
     def holds(self, node: str) -> bool:
-        """Whether the service may write to this node: it is in a pool, or a spare."""
+        """Whether the service may write to this node: it is in a pool, or a spare, and not Soperator's."""
         found = self._node(node)
-        return found is not None and (self._pool_of(found) is not None or SpareKeys().spare in found.labels)
+        if found is None or self.is_soperators(found):
+            return False
+        return self._pool_of(found) is not None or SpareKeys().spare in found.labels
+
+    def is_soperators(self, node: NodeView) -> bool:
+        """Whether Soperator runs the node's pool: its worker or its conditions are on a node of it."""
+        return self._pool_of(node) in self._soperators()
 
     def node_of(self, worker: str) -> str | None:
         """The node a Slurm node is on; None while it is on none."""
@@ -86,6 +97,14 @@ class CachedInventory:
     def pool_size(self, pool: str) -> int:
         """How many nodes are in a pool."""
         return self._pool_sizes()[pool]
+
+    def _sizes(self, nodes: Iterable[NodeView]) -> Counter[str | None]:
+        return Counter(map(self._pool_of, nodes))
+
+    def _pools_of_soperator(self, nodes: Iterable[NodeView], pods: Iterable[PodView]) -> frozenset[str]:
+        hosts = {pod.node for pod in pods if is_worker(pod.labels) and not pod.finished}
+        found = (node for node in nodes if node.name in hosts or is_marked(node.reports))
+        return frozenset(pool for node in found if (pool := self._pool_of(node)) is not None)
 
     def _pool_of(self, node: NodeView) -> str | None:
         for name, pool in self._pools.items():

@@ -12,7 +12,7 @@ from remediator.actuators.cluster import KubeCluster
 from remediator.actuators.spares import LabelledSpares
 from remediator.clock import Clock
 from remediator.errors import BadInput, RemediatorError, Retry
-from remediator.kube import paths
+from remediator.kube import paths, soperator
 from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import WORKER_SELECTOR, parse_pod
@@ -152,7 +152,7 @@ class Foresight:
             without_spare=self._without_spare(machine),
             vetoes=self._vetoes(view),
             maintenance=self._maintenance(machine),
-            holds=(*self._dry_run(), *holds, *self._foreign(machine)),
+            holds=(*self._dry_run(), *holds, *self._foreign(machine), *machine.reports),
             budgets=budgets,
             unknown=tuple(self._unknown),
         )
@@ -160,6 +160,7 @@ class Foresight:
     def _inventory(self, nodes: Iterable[NodeView]) -> CachedInventory:
         named = {node.name: node for node in nodes}
         workers = self._list(paths.PODS, parse_pod, {"labelSelector": WORKER_SELECTOR})
+        workers += self._list(paths.PODS, parse_pod, {"labelSelector": soperator.WORKER_SELECTOR})
         return CachedInventory(named.get, named.values, lambda: workers, self._settings.pools)
 
     def _decide(self, connection: sa.Connection, ledger: Ledger, machine: Machine, xid: int) -> Decision:

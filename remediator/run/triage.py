@@ -20,6 +20,7 @@ from remediator.run.crashes import KINDS, Crashes
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.signals.silence import TOLD
+from remediator.signals.soperator import NOTED
 from remediator.store import incidents, outbox, signals
 from remediator.workflow import notices
 from remediator.workflow.engine import Engine
@@ -141,6 +142,8 @@ class Triage:
                 return self._judge_end(connection, view, signal, self._crashes, now)
             if signal.kind in TOLD:
                 return _told(connection, signal, now)
+            if signal.kind in NOTED:
+                return f"{signal.detail.get('says')}: recorded, that is Soperator's to act on", None
             return self._judge_one(connection, view, signal, now)
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled
@@ -301,6 +304,8 @@ class Triage:
             self._ledger.fell_ill(connection, incident, now)
         detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
         detail["evidence"] = signal.dedupe
+        if machine.reports:
+            detail["reports"] = "; ".join(machine.reports)
         self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
         if decision.action == "act":
             self._start(connection, incident, now)

@@ -47,6 +47,7 @@ def node(raw: dict[str, Any]) -> SlurmNode:
         comment=text(raw.get("comment")),
         gres=text(raw.get("gres")),
         address=text(raw.get("address")),
+        instance_id=text(raw.get("instance_id")),
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from remediator.actuators.spares import LabelledSpares
 from remediator.errors import Retry
-from remediator.kube import access, paths
+from remediator.kube import access, paths, soperator
 from remediator.kube.acceptance import proof_age
 from remediator.kube.nodes import NodeView, parse_node
+from remediator.kube.pods import parse_pod
 from remediator.kube.spare import SpareKeys
 from remediator.run.doctor.finding import Finding, error, of_clock, ok, warn
 from remediator.run.doctor.site import ASK_S, Site
+from remediator.run.inventory import CachedInventory
 from remediator.settings import Pool
 
 TESTED = (1, 37)
@@ -73,8 +73,12 @@ def kubernetes_clock(site: Site) -> Finding:
 def pools(site: Site) -> list[Finding]:
     """Each pool selects nodes; one that selects none protects nobody."""
     items = site.api.list(paths.NODES, deadline=ASK_S).items
-    labels = [node.labels for node in map(parse_node, items) if node is not None]
-    return [_pool(name, pool, labels) for name, pool in site.settings.pools.items()]
+    nodes = [node for node in map(parse_node, items) if node is not None]
+    theirs = site.api.list(paths.PODS, params={"labelSelector": soperator.WORKER_SELECTOR}, deadline=ASK_S)
+    workers = [pod for pod in map(parse_pod, theirs.items) if pod is not None]
+    named = {node.name: node for node in nodes}
+    inventory = CachedInventory(named.get, lambda: nodes, lambda: workers, site.settings.pools)
+    return [_pool(name, pool, nodes, inventory) for name, pool in site.settings.pools.items()]
 
 
 def spares(site: Site) -> list[Finding]:
@@ -96,15 +100,18 @@ def acceptance_test(site: Site) -> Finding:
     return ok(check, f"{test.image} in namespace {test.namespace}, {test.deadline_s} s at most")
 
 
-def _pool(name: str, pool: Pool, labels: list[Mapping[str, str]]) -> Finding:
+def _pool(name: str, pool: Pool, nodes: list[NodeView], inventory: CachedInventory) -> Finding:
     wanted = pool.node_selector.items()
-    count = sum(all(of_node.get(key) == value for key, value in wanted) for of_node in labels)
-    if not count:
+    members = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
+    if not members:
         selector = ",".join(f"{key}={value}" for key, value in wanted)
         return error(
             f"pool {name}", "selects no node", f"kubectl label node NODE {selector.replace(',', ' ')}"
         )
-    return ok(f"pool {name}", f"{count} nodes at stage {pool.stage}")
+    if pool.stage != "observe" and inventory.is_soperators(members[0]):
+        says = f"{len(members)} nodes of Soperator's: only observed, whatever stage {pool.stage} says"
+        return warn(f"pool {name}", says, f"set pools.{name}.stage: observe")
+    return ok(f"pool {name}", f"{len(members)} nodes at stage {pool.stage}")
 
 
 def _spares(driver: LabelledSpares, name: str, pool: Pool, now: float) -> Finding:

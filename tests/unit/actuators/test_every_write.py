@@ -92,7 +92,7 @@ def arguments(method: Callable[..., Any]) -> dict[str, Any]:
         "reason": "remediator: x", "job_id": 7, "job": SlurmJob(7, "RUNNING", nodes=(WORKER,)),
         "incident": incident, "pod": pod, "spare": Spare(node=NODE, uid="u", incident="i1"),
         "pool": {}, "like": {}, "cordon": True, "as_spare": False, "node": NODE, "uid": "u", "tag": "i1",
-        "sentence": "passed", "seen": SEEN,
+        "sentence": "passed", "seen": SEEN, "held": False,
     }  # fmt: skip
     return {name: known[name] for name in inspect.signature(method).parameters if name != "self"}
 
@@ -127,7 +127,7 @@ def test_nothing_is_written_in_a_dry_run(facade: type, name: str) -> None:
 @pytest.mark.parametrize(("facade", "name"), [write for write in WRITES if write[1] not in OF_A_JOB])
 def test_a_node_that_is_in_no_pool_and_no_spare_is_never_written(facade: type, name: str) -> None:
     guard = open_guard(ManualClock(), Land(inside=False))
-    refused(facade, name, guard, Blocked, "gpu-0 is in no pool and no spare: never written")
+    refused(facade, name, guard, Blocked, "gpu-0 is in no pool and no spare, or Soperator's: never written")
 
 
 @pytest.mark.parametrize(("facade", "name"), WRITES)

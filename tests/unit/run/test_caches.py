@@ -86,6 +86,7 @@ def test_before_the_first_lists_nothing_is_ready(world: World) -> None:
     assert world.lines == (
         "[-]watch-nodes failed: no list of nodes yet",
         "[-]watch-pods failed: no list of pods yet",
+        "[-]watch-soperator-pods failed: no list of soperator-pods yet",
     )
 
 

@@ -19,6 +19,12 @@ from slurm_bridge.reasons import author, quoted
         ("[user_problem] disk full: job 7 [slurm_job]", "Soperator", "a check blames a job"),
         ("root: [node_problem] x", "Soperator", "a check of the node failed"),
         ("[hardware_problem] after [node_problem]", "Soperator", "a hardware check failed"),
+        (
+            "Soperator auto-healing: node replacement process",
+            "Soperator",
+            "it has the node rebooted or replaced",
+        ),
+        ("Soperator activecheck: node drain process", "Soperator", "a check of the node failed"),
         ("soperator rolling update", "Soperator", "it updates the workers"),
         ("slurm-operator: [J] [NVSentinel] GPU fell off the bus", "NVSentinel", "it treats the node"),
         ("slurm-bridge: pod default/x", "slurm-bridge", "its pods have the node"),
