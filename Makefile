@@ -10,8 +10,8 @@ help: ## this list
 check: ## formatting, lint, types, import order, docstrings and sizes
 	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.setup.check
 
-test: ## all tests, on real servers and the lab
-	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest
+test: ## all tests: those of the lab in one process, those on single servers or none beside it
+	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -n 2 --dist loadgroup
 
 test-slow: ## every kind of script, the whole grace, spares that fail, jobs left alone: ten minutes on the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow

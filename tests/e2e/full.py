@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
-from deploy.lab.api import Lab
 from remediator.kube.fence import FENCED
 from remediator.kube.spare import RETIRED, SpareKeys
-from tests.e2e.helpers import Json, Site, in_order
+from tests.e2e.helpers import Json, Site
 
 KEYS = SpareKeys()
-
-
-@contextlib.contextmanager
-def at_full(lab: Lab) -> Iterator[Site]:
-    """A lab in order whose pool is at stage `full`; what was retired is its spare again afterwards."""
-    with in_order(lab, "full") as found:
-        try:
-            yield found
-        finally:
-            found.refill()
 
 
 def has_whole_pool(site: Site) -> bool:

@@ -381,7 +381,7 @@ class Site:
         return str(json.loads(result.read_text())["sha256"])
 
     def mend(self) -> None:
-        """Cool and whole GPUs, no job, no fence, four idle workers, a controller without open incidents.
+        """Cool and whole GPUs, no job, no fence, a spare, four idle workers, nothing open.
 
         Those are forgotten first: mending is a person's hand, and what a person overrides stays overridden.
         """
@@ -389,11 +389,15 @@ class Site:
         for node, gpu in ((spec.name, gpu) for spec in NODES for gpu in range(spec.gpus)):
             self.lab.inject.heat(node, gpu, IDLE_CELSIUS)  # a hot one fails the acceptance test of a spare
             self.lab.inject.gpu_found(node, gpu)
+        self.lab.slurm("scancel", "--user=root", check=False)  # first: a job that is killed has crashed
         self.lab.slurm("scancel", "--user=root", "--full", "--signal=KILL", check=False)
-        self.lab.slurm("scancel", "--user=root", check=False)
         for node in self.lab.api.get("/api/v1/nodes")["items"]:
             if node["spec"].get("unschedulable") or FENCED in str(node["spec"]):
                 self._unfence(node)
+        self.refill()
+        assert self._spares() == 1, (
+            "a test has used up the pool's spare, and nothing says which node can take its place"
+        )
         wait_for(f"{WORKERS} idle workers", self._all_idle, 90, every=0.3)
         self._forget_open()
 
@@ -413,6 +417,10 @@ class Site:
             if any(taint["key"] == RETIRED for taint in node["spec"].get("taints", ())):
                 name = node["metadata"]["name"]
                 self.lab.kubectl("patch", "node", name, "--type=merge", "-p", json.dumps(patch))
+
+    def _spares(self) -> int:
+        nodes = self.lab.api.get("/api/v1/nodes")["items"]
+        return sum(taint["key"] == _KEYS.spare for node in nodes for taint in node["spec"].get("taints", ()))
 
     def _unfence(self, node: Json) -> None:
         """As a person gives a node back, before it is resumed in Slurm: the operator looks at the cordon."""

@@ -124,4 +124,3 @@ def test_a_suspect_node_that_fails_its_test_is_replaced(lab: Lab) -> None:
         assert incident["plan"] == "replace"
         assert "acceptance test failed: 7 of 8 GPUs" in incident["sentence"]
         assert site.node_of(sick) != node
-        site.refill()

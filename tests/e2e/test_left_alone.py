@@ -11,8 +11,8 @@ import pytest
 from deploy.lab.api import Lab
 from deploy.lab.spec import WORKERS
 from remediator.kube.fence import FENCED
-from tests.e2e.full import at_full, nodes, spares, taints, was_replaced
-from tests.e2e.helpers import Json, Servers, Site
+from tests.e2e.full import nodes, spares, taints, was_replaced
+from tests.e2e.helpers import Json, Servers, Site, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -22,7 +22,7 @@ SEVERAL_LOOKS_S = 12.0
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
-    with at_full(lab) as found:
+    with in_order(lab, "full") as found:
         yield found
 
 

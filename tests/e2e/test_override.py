@@ -22,7 +22,6 @@ TICKET = "DIMM swap ticket 4711"
 def site(lab: Lab) -> Iterator[Site]:
     with in_order(lab, "full") as found:
         yield found
-        found.refill()
         found.controller.forget()  # what a person overrode does not act again in its boot
 
 

@@ -11,8 +11,8 @@ from deploy.lab.api import Lab
 from deploy.lab.spec import WORKERS
 from remediator.kube.fence import FENCED
 from remediator.kube.spare import RETIRED
-from tests.e2e.full import KEYS, at_full, nodes, spares, taints
-from tests.e2e.helpers import Servers, Site
+from tests.e2e.full import KEYS, nodes, spares, taints
+from tests.e2e.helpers import Servers, Site, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -21,7 +21,7 @@ VETO = "remediator.dev/no-replace"
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
-    with at_full(lab) as found:
+    with in_order(lab, "full") as found:
         yield found
 
 

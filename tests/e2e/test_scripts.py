@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.full import at_full, has_whole_pool, spares, was_replaced
-from tests.e2e.helpers import Follower, Json, Servers, Site, Training
+from tests.e2e.full import has_whole_pool, spares, was_replaced
+from tests.e2e.helpers import Follower, Json, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -50,7 +50,7 @@ KINDS = ("afterok", "afternotok", "afterany")
 
 @pytest.fixture(scope="module")
 def pool(lab: Lab) -> Iterator[Site]:
-    with at_full(lab) as found:
+    with in_order(lab, "full") as found:
         yield found
 
 

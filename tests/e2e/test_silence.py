@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.full import at_full
-from tests.e2e.helpers import Servers, Site, Training
+from tests.e2e.helpers import Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
@@ -24,7 +23,7 @@ done'
 
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
-    with at_full(lab) as found:
+    with in_order(lab, "full") as found:
         yield found
 
 
