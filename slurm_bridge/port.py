@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from remediator.errors import Blocked
 from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
+
+
+class Cannot(Blocked):
+    """This backend has no way to do that at all; another one may."""
 
 
 class SlurmPort(Protocol):

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from deploy.setup import gobin, host, images, process, roots, wheels
+from deploy.setup import gobin, host, images, process, pyslurm, roots, wheels
 from deploy.setup.cache import Part, ensure_part, is_current
 from deploy.setup.debs import debs_part
 from deploy.setup.errors import SetupError
 
-GROUPS = {"all": ("venv", "golden"), "test-deps": ("venv", "golden"), "lab": ("golden",)}
+GROUPS = {"all": ("venv", "golden"), "test-deps": ("venv", "golden", "pyslurm"), "lab": ("golden",)}
 
 
 def all_parts() -> dict[str, Part]:
@@ -24,6 +24,7 @@ def all_parts() -> dict[str, Part]:
         debs_part(),
         roots.root_part(roots.SLURM),
         roots.root_part(roots.PYTHON),
+        pyslurm.pyslurm_part(),
         wheels.wheels_part("service"),
         wheels.wheels_part("agent"),
         images.images_part(),

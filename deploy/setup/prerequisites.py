@@ -16,6 +16,7 @@ DISK_GIB = {
     "gobin": 7.0,
     "slurm-root": 1.0,
     "python-root": 0.5,
+    "pyslurm": 0.2,
     "venv": 0.8,
     "debs": 0.4,
     "images": 2.5,

@@ -43,24 +43,39 @@ class Channel:
         self._ends = 0.0
 
     def call(
-        self, operation: str, arguments: Mapping[str, Any], doing: str, *, deadline: float, write: bool
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        doing: str,
+        *,
+        deadline: float,
+        write: bool,
+        harmless: int | None = None,
     ) -> Any:
-        """The operation's result; `deadline` covers waiting for another call and starting the worker too."""
+        """The operation's result, None for the errno `harmless`; `deadline` covers waiting for another call
+        and starting the worker too.
+        """
         ends = self._clock.steady() + deadline
         if not self._busy.acquire(timeout=max(deadline, 0)):
             raise Retry(f"{doing}: the pyslurm worker is busy with another call")
         try:
             self._ends = ends
-            return self._exchange(operation, arguments, doing, write=write)
+            answer = self._exchange(operation, arguments, doing, write=write)
         finally:
             self._busy.release()
+        error = answer.get("error")
+        if error is None or (harmless is not None and error.get("errno") == harmless):
+            return answer.get("result")
+        raise refusal(error, doing, self._token, write=write)
 
     def close(self) -> None:
         """End the worker."""
         with self._busy:
             self._kill()
 
-    def _exchange(self, operation: str, arguments: Mapping[str, Any], doing: str, *, write: bool) -> Any:
+    def _exchange(
+        self, operation: str, arguments: Mapping[str, Any], doing: str, *, write: bool
+    ) -> dict[str, Any]:
         token = self._token()
         self._start(doing)
         self._last_id += 1
@@ -68,12 +83,9 @@ class Channel:
         request = {"id": self._last_id, "op": operation, "args": arguments, "token": token, "deadline": left}
         self._send(json.dumps(request).encode() + b"\n", doing)
         try:
-            answer = self._answer()
+            return self._answer()
         except _Lost as why:
             self._lost(doing, str(why), write=write)
-        if "error" in answer:
-            raise refusal(answer["error"], doing, self._token, write=write)
-        return answer["result"]
 
     def _start(self, doing: str) -> None:
         """A worker that has said it is ready; nothing has been asked of it yet, so every failure is Retry."""

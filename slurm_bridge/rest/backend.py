@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from remediator.clock import Clock
-from remediator.errors import BadInput, Blocked, Retry
+from remediator.errors import BadInput, Retry
 from slurm_bridge import names
 from slurm_bridge.errnos import (
     ESLURM_INVALID_JOB_ID,
@@ -17,6 +17,7 @@ from slurm_bridge.errnos import (
     ESLURM_RESERVATION_INVALID,
 )
 from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
+from slurm_bridge.port import Cannot
 from slurm_bridge.rest import decode
 from slurm_bridge.rest.refusals import error_numbers, is_success, refusal
 from slurm_bridge.rest.session import Session, decoded, from_ctld, whole
@@ -141,7 +142,7 @@ class RestSlurm:
         address = names.job_address(job.address)
         self._rest.start(deadline)
         if not self._rest.is_newest():
-            raise Blocked(f"requeue {address}: REST can requeue only from Slurm 26.05 (v0.0.45) on")
+            raise Cannot(f"requeue {address}: REST can requeue only from Slurm 26.05 (v0.0.45) on")
         self._rest.ping()
         flags = {"flags": ["Hold"]} if held else {}
         answer = self._rest.post("jobs/requeue", {"jobs": [address], **flags})

@@ -22,6 +22,7 @@ import pytest
 CACHE = Path(os.environ.get("REMEDIATOR_CACHE", str(Path.home() / ".cache/remediator")))
 NODES = ("gpu-0", "gpu-1", "gpu-2")
 BOX = "/box"
+WORKER = Path(__file__).parents[2] / "slurm_bridge/pyslurm/worker.py"
 
 CONF = """\
 ClusterName=box
@@ -58,7 +59,7 @@ set -e
 R={work}/ovl
 mount -t tmpfs tmpfs {work}/ovl
 mkdir $R/up $R/wk $R/root
-mount -t overlay overlay -o lowerdir={root},upperdir=$R/up,workdir=$R/wk $R/root
+mount -t overlay overlay -o lowerdir={layers},upperdir=$R/up,workdir=$R/wk $R/root
 R=$R/root
 mkdir -p $R{box} $R/opt/fakegpu
 mount --bind {work}/io $R{box}
@@ -119,6 +120,12 @@ def slurm_root() -> Path | None:
     return root if (root / "usr/sbin/slurmrestd").exists() else None
 
 
+def pyslurm_layer() -> Path | None:
+    """Where the project's setup put pyslurm for that root, if it did: it lies over the root."""
+    layer = CACHE / "pyslurm"
+    return layer if (layer / "opt/pyslurm").exists() else None
+
+
 def _only_child(pid: int) -> int | None:
     try:
         kids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -168,7 +175,8 @@ class SlurmServer:
             raise
 
     def _start(self) -> None:
-        script = INIT.format(work=self.work, root=self._root, box=BOX, names=" ".join(NODES))
+        layers = ":".join(str(layer) for layer in (pyslurm_layer(), self._root) if layer)
+        script = INIT.format(work=self.work, layers=layers, box=BOX, names=" ".join(NODES))
         unshare = ["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--kill-child"]
         with (self.work / "init.log").open("wb") as log:
             self._box = subprocess.Popen(
@@ -273,6 +281,13 @@ class SlurmServer:
         self._spawn("slurmrestd", self.rest_log, "setpriv", "--reuid=rest", "--regid=rest", "--init-groups",
                     "slurmrestd", *args, env={"SLURM_JWT": "daemon"})  # fmt: skip
         wait_for("slurmrestd", self.socket.exists)
+
+    def pyslurm_worker(self) -> list[str]:
+        """The command that runs the pyslurm worker inside, as a user who cannot read Slurm's key."""
+        if pyslurm_layer() is None:
+            pytest.fail(f"no pyslurm under {CACHE}: run `python3 -m deploy.setup pyslurm` first")
+        shutil.copy(WORKER, self.io / "worker.py")
+        return [*self._enter("rest", {}), "/opt/pyslurm/bin/python", f"{BOX}/worker.py"]
 
     def scontrol(self, *argv: str) -> str:
         """Run scontrol as root; its output."""

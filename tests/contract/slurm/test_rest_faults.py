@@ -11,6 +11,7 @@ import pytest
 from remediator.clock import SystemClock
 from remediator.errors import Ambiguous, Blocked, GiveUp, Retry
 from slurm_bridge.model import SlurmJob
+from slurm_bridge.port import SlurmPort
 from slurm_bridge.rest.backend import RestSlurm
 from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, queued, running
 from tests.servers.slurm import SlurmServer, count_refused_requeues, count_requests, wait_for
@@ -39,7 +40,7 @@ def record(real: RealWorld, job_id: int) -> SlurmJob:
     return found
 
 
-def is_drained(slurm: RestSlurm, name: str) -> bool:
+def is_drained(slurm: SlurmPort, name: str) -> bool:
     node = slurm.node(name, deadline=DEADLINE)
     return node is not None and node.is_drain
 

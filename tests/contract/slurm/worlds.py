@@ -11,7 +11,6 @@ from typing import Protocol
 from remediator.clock import ManualClock
 from slurm_bridge.model import Reservation, SlurmJob, SlurmNode
 from slurm_bridge.port import SlurmPort
-from slurm_bridge.rest.backend import RestSlurm
 from tests.fakes.slurm import FakeSlurm
 from tests.servers.slurm import SlurmServer, count_drains, count_requeues, wait_for
 
@@ -222,7 +221,7 @@ def _record(spec: Spec) -> SlurmJob:
 class RealWorld:
     """A real slurmctld behind slurmrestd; counts come from slurmctld's own log."""
 
-    def __init__(self, port: RestSlurm, server: SlurmServer) -> None:
+    def __init__(self, port: SlurmPort, server: SlurmServer) -> None:
         self.port = port
         self.server = server
         self._log_start = server.ctld_log.stat().st_size
