@@ -18,8 +18,7 @@ from remediator.kube.session import connect
 from remediator.policy import rules
 from remediator.run.outlook import Foresight, JobOutlook, Outlook
 from remediator.settings import Settings, load
-from slurm_bridge.rest.backend import RestSlurm
-from slurm_bridge.rest.token import FileToken
+from slurm_bridge.backends import open_slurm
 
 app = typer.Typer(help="What would happen if a node fell ill now.")
 
@@ -44,7 +43,7 @@ def plan(
 
 def _foresight(tree: Settings, settings: SettingsFile) -> Foresight:
     clock = SystemClock()
-    slurm = RestSlurm(tree.slurm.url, tree.slurm.user, FileToken(tree.slurm.token_path), clock)
+    slurm = open_slurm(tree.slurm, clock)
     api = connect(tree.kubernetes.kubeconfig, clock=clock, pool_size=4)
     return Foresight(tree, open_from(settings), slurm, api, rules.load(), clock)
 

@@ -60,8 +60,7 @@ from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
-from slurm_bridge.rest.backend import RestSlurm
-from slurm_bridge.rest.token import FileToken
+from slurm_bridge.backends import open_slurm
 
 LOST_LEADERSHIP = 70
 POOL_SIZE = 24  # twelve workers, two watches, reviews, and some air
@@ -108,8 +107,7 @@ class Controller:
         self.guard = Guard(
             epoch, self.clock, self.leader.current, territory=self.inventory, dry_run=settings.dry_run
         )
-        token = FileToken(settings.slurm.token_path)
-        self.slurm = RestSlurm(settings.slurm.url, settings.slurm.user, token, self.clock)
+        self.slurm = open_slurm(settings.slurm, self.clock)
         self.poll = SlurmPoll(
             self.slurm, self.clock, self.inbox.nudge, settings.slurm.poll_busy_s, settings.slurm.poll_idle_s
         )

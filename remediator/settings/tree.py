@@ -138,6 +138,12 @@ class Slurm(Section):
     token_path: AbsolutePath = Path("/var/run/secrets/slurm/token")
     """File that holds the Slurm JWT; read again whenever it changes."""
 
+    backend: Literal["auto", "rest", "pyslurm"] = "auto"
+    """Way to Slurm: REST, the pyslurm worker, or auto: REST, and a named worker for what REST cannot do."""
+
+    pyslurm_command: tuple[str, ...] = ()
+    """Command that runs the pyslurm worker, word by word; the token is passed to it with each call."""
+
     poll_busy_s: float = Field(default=2.0, ge=0.5, le=60)
     """Seconds between looks at the Slurm nodes under treatment, to see that their DRAIN still stands."""
 
@@ -146,6 +152,15 @@ class Slurm(Section):
 
     job_ends_s: float = Field(default=30.0, ge=2, le=120)
     """Seconds between looks at Slurm's job list for jobs that crashed; Slurm forgets them after MinJobAge."""
+
+    @model_validator(mode="after")
+    def _a_worker_is_named(self) -> Self:
+        if self.backend == "pyslurm" and not self.pyslurm_command:
+            raise ValueError(
+                "backend pyslurm needs a worker; "
+                "write pyslurm_command: [/opt/pyslurm/bin/python, /opt/pyslurm/worker.py]"
+            )
+        return self
 
 
 class Kubernetes(Section):

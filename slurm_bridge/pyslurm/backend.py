@@ -19,6 +19,7 @@ CANNOT = {
     "requeue an array task": "it knows numbers only, and the number of an array requeues every task",
     "reserve": "it ends its process once the reservation is made",
     "take a job out of its reservation": "it sends no empty name",
+    "set a node DOWN under enable_expedited_requeue": "it hides expedited jobs, which start at once",
     "read a job with a state flag": "it shows the flag, such as COMPLETING, in place of the base state",
 }
 
@@ -99,9 +100,10 @@ class PyslurmSlurm:
         self._write("update_node", change, f"resume {node}", deadline)
 
     def set_down(self, node: str, reason: str, *, deadline: float) -> None:
-        """See SlurmPort."""
-        change = {"name": names.node_name(node), "state": "DOWN", "reason": names.reason(reason)}
-        self._write("update_node", change, f"set {node} down", deadline)
+        """See SlurmPort; Cannot where Slurm expedites requeues."""
+        change = {"name": names.node_name(node), "reason": names.reason(reason)}
+        if self._write("set_down", change, f"set {node} down", deadline) is False:
+            _cannot(f"set {node} down", "set a node DOWN under enable_expedited_requeue")
 
     # writes to jobs
 
@@ -164,8 +166,10 @@ class PyslurmSlurm:
         doing: str,
         deadline: float,
         harmless: int | None = None,
-    ) -> None:
-        self._channel.call(operation, arguments, doing, deadline=deadline, write=True, harmless=harmless)
+    ) -> Any:
+        return self._channel.call(
+            operation, arguments, doing, deadline=deadline, write=True, harmless=harmless
+        )
 
 
 def _decoded(raw: Any, one: Callable[[dict[str, Any]], T], doing: str) -> tuple[T, ...]:

@@ -139,6 +139,14 @@ def _update_node(name: str, **changes: str) -> None:
     _slurm().Node(name).modify(_slurm().Node(**changes))
 
 
+def _set_down(name: str, reason: str) -> bool:
+    """False, and nothing done, where an expedited job, which pyslurm does not show, would start at once."""
+    if "enable_expedited_requeue" in str(_slurm().slurmctld.Config.load().slurmctld_parameters):
+        return False
+    _update_node(name, state="DOWN", reason=reason)
+    return True
+
+
 def _requeue(job_id: int) -> None:
     _slurm().Job(job_id).requeue()
 
@@ -166,6 +174,7 @@ OPERATIONS: Operations = {
     "config": _config,
     "ping": _ping,
     "update_node": _update_node,
+    "set_down": _set_down,
     "requeue": _requeue,
     "update_job": _update_job,
     "resize_reservation": _resize_reservation,

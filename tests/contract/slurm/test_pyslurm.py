@@ -15,7 +15,7 @@ from slurm_bridge.port import Cannot
 from slurm_bridge.pyslurm.backend import CANNOT, PyslurmSlurm
 from slurm_bridge.pyslurm.channel import Channel
 from slurm_bridge.rest.backend import RestSlurm
-from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, job, queued, running
+from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, job, node, queued, running
 from tests.servers.slurm import SlurmServer
 
 pytestmark = pytest.mark.slurm
@@ -73,10 +73,18 @@ def _read_saving(real: RealWorld, slurm: PyslurmSlurm) -> None:
     slurm.job(before.job_id, deadline=DEADLINE)
 
 
+def _set_down(real: RealWorld, slurm: PyslurmSlurm) -> None:
+    try:
+        slurm.set_down("gpu-0", REASON, deadline=DEADLINE)
+    finally:
+        assert not node(real, "gpu-0").is_down
+
+
 ATTEMPTS: dict[str, Callable[[RealWorld, PyslurmSlurm], None]] = {
     "requeue an array task": _requeue_a_task,
     "reserve": _reserve,
     "take a job out of its reservation": _take_out,
+    "set a node DOWN under enable_expedited_requeue": _set_down,
     "read a job with a state flag": _read_saving,
 }
 

@@ -48,6 +48,14 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         GOOD.replace("  url: http://slurm-restapi.slurm:6820\n", "  user: slurm\n"),
         ["slurm.url: is required; add it: Address of slurmrestd"],
     ),
+    "a backend without its worker": (
+        GOOD.replace("slurm:\n", "slurm:\n  backend: pyslurm\n"),
+        ["slurm: backend pyslurm needs a worker"],
+    ),
+    "an unknown backend": (
+        GOOD.replace("slurm:\n", "slurm:\n  backend: scontrol\n"),
+        ["s.yaml:3: slurm.backend: should be 'auto', 'rest' or 'pyslurm', found 'scontrol'"],
+    ),
     "a missing section": (GOOD.replace("cluster: {name: lab}\n", ""), ["s.yaml: cluster: is required"]),
     "no pool": (GOOD[: GOOD.index("pools")] + "pools: {}\n", ["s.yaml:4: pools: must not be empty"]),
     "a pool that would take every node": (
