@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from remediator.clock import Clock
+from remediator.errors import RemediatorError
 from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.port import Cannot, SlurmPort
 
@@ -87,8 +89,14 @@ class EitherSlurm:
         self._either(lambda port, left: port.set_job_reservation(job_id, name, deadline=left), deadline)
 
     def config(self, *, deadline: float) -> SlurmConfig:
-        """See SlurmPort."""
-        return self._either(lambda port, left: port.config(deadline=left), deadline)
+        """See SlurmPort; the second is asked too when the first sees no settings, as REST before v0.0.45."""
+        ends = self._clock.steady() + deadline
+        found = self._either(lambda port, left: port.config(deadline=left), deadline)
+        if found.kill_wait is not None:
+            return found
+        with suppress(RemediatorError):  # what neither sees stays unknown, which every caller bears
+            return self._second.config(deadline=ends - self._clock.steady())
+        return found
 
     def ping(self, *, deadline: float) -> None:
         """See SlurmPort."""

@@ -17,8 +17,7 @@ from remediator.run.doctor.examine import CHECKS, examine, status
 from remediator.run.doctor.finding import Finding
 from remediator.run.doctor.site import Site
 from remediator.settings import Settings, load
-from slurm_bridge.rest.backend import RestSlurm
-from slurm_bridge.rest.token import FileToken
+from slurm_bridge.backends import open_slurm
 
 app = typer.Typer(help="Is everything set as it has to be?")
 
@@ -38,8 +37,8 @@ def doctor(settings: SettingsFile = DEFAULT, as_json: AsJson = False) -> None:
 
 def _site(tree: Settings) -> Site:
     clock = SystemClock()
-    slurm = RestSlurm(tree.slurm.url, tree.slurm.user, FileToken(tree.slurm.token_path), clock)
-    return Site(tree, slurm, clock)
+    ways = open_slurm(tree.slurm, clock)
+    return Site(tree, ways.port, clock, ways.rest, ways.pyslurm)
 
 
 def show(findings: list[Finding], console: Console) -> None:

@@ -107,7 +107,7 @@ class Controller:
         self.guard = Guard(
             epoch, self.clock, self.leader.current, territory=self.inventory, dry_run=settings.dry_run
         )
-        self.slurm = open_slurm(settings.slurm, self.clock)
+        self.slurm = open_slurm(settings.slurm, self.clock).port
         self.poll = SlurmPoll(
             self.slurm, self.clock, self.inbox.nudge, settings.slurm.poll_busy_s, settings.slurm.poll_idle_s
         )

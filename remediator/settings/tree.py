@@ -141,8 +141,8 @@ class Slurm(Section):
     backend: Literal["auto", "rest", "pyslurm"] = "auto"
     """Way to Slurm: REST, the pyslurm worker, or auto: REST, and a named worker for what REST cannot do."""
 
-    pyslurm_command: tuple[str, ...] = ()
-    """Command that runs the pyslurm worker, word by word; the token is passed to it with each call."""
+    pyslurm_socket: AbsolutePath | None = None
+    """Unix socket at which the pyslurm worker, a container beside the controller, listens."""
 
     poll_busy_s: float = Field(default=2.0, ge=0.5, le=60)
     """Seconds between looks at the Slurm nodes under treatment, to see that their DRAIN still stands."""
@@ -155,11 +155,8 @@ class Slurm(Section):
 
     @model_validator(mode="after")
     def _a_worker_is_named(self) -> Self:
-        if self.backend == "pyslurm" and not self.pyslurm_command:
-            raise ValueError(
-                "backend pyslurm needs a worker; "
-                "write pyslurm_command: [/opt/pyslurm/bin/python, /opt/pyslurm/worker.py]"
-            )
+        if self.backend == "pyslurm" and self.pyslurm_socket is None:
+            raise ValueError("backend pyslurm needs a worker; write pyslurm_socket: /run/pyslurm/worker.sock")
         return self
 
 

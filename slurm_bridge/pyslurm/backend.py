@@ -34,6 +34,12 @@ class PyslurmSlurm:
         """End the worker."""
         self._channel.close()
 
+    def about(self, *, deadline: float) -> str:
+        """What the worker runs on, for people; it loads libslurm, and asks slurmctld nothing."""
+        doing = "ask the pyslurm worker"
+        found = self._read("about", doing, deadline)
+        return f"pyslurm {found['pyslurm']} on Python {found['python']}"
+
     # reads
 
     def node(self, name: str, *, deadline: float) -> SlurmNode | None:

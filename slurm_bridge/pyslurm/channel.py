@@ -1,18 +1,16 @@
-"""One worker process and the calls to it: JSON lines over a socket pair, one call at a time, never late.
+"""One connection to the pyslurm worker and the calls over it: JSON lines, one call at a time, never late.
 
-libslurm can hang for minutes inside a call, so a worker that is late, dead or talks nonsense is killed, and
-the next call starts another one. A killed worker sends nothing any more: nothing lands after its call.
+libslurm can hang for minutes inside a call, so a worker that is late or talks nonsense is hung up on, which
+kills it, and the next call gets another one. A killed worker sends nothing any more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import socket
-import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from remediator.clock import Clock
@@ -21,22 +19,16 @@ from slurm_bridge.pyslurm.refusals import refusal
 
 PROTOCOL = 1
 _MAX_ANSWER = 256 * 2**20
-_REAP_S = 1.0
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ")
 
 
 class Channel:
-    """Calls to the worker that `command` starts; `env` is added to the few variables it inherits."""
+    """Calls to the worker that listens at the Unix socket `path`."""
 
-    def __init__(
-        self, command: Sequence[str], token: Callable[[], str], clock: Clock, env: Mapping[str, str]
-    ) -> None:
-        self._command = list(command)
+    def __init__(self, path: Path, token: Callable[[], str], clock: Clock) -> None:
+        self._path = path
         self._token = token
         self._clock = clock
-        self._env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(env)
         self._busy = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._pending = b""
         self._last_id = 0
@@ -53,7 +45,7 @@ class Channel:
         harmless: int | None = None,
     ) -> Any:
         """The operation's result, None for the errno `harmless`; `deadline` covers waiting for another call
-        and starting the worker too.
+        and the start of a worker too.
         """
         ends = self._clock.steady() + deadline
         if not self._busy.acquire(timeout=max(deadline, 0)):
@@ -69,9 +61,9 @@ class Channel:
         raise refusal(error, doing, self._token, write=write)
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker's process."""
         with self._busy:
-            self._kill()
+            self._hang_up()
 
     def _exchange(
         self, operation: str, arguments: Mapping[str, Any], doing: str, *, write: bool
@@ -89,31 +81,28 @@ class Channel:
 
     def _start(self, doing: str) -> None:
         """A worker that has said it is ready; nothing has been asked of it yet, so every failure is Retry."""
-        if self._process is not None and self._process.poll() is None:
+        if self._socket is not None and _is_open(self._socket):
             return
-        self._kill()
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs:
-                self._process = subprocess.Popen(
-                    self._command,
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    env=self._env,
-                )
-        except OSError as error:
-            ours.close()
-            kind = GiveUp if isinstance(error, FileNotFoundError | PermissionError) else Retry
-            raise kind(f"{doing}: cannot start the pyslurm worker: {error.strerror}") from None
-        self._socket, self._pending = ours, b""
+        self._hang_up()
+        self._socket, self._pending = self._connect(doing), b""
         try:
             hello = self._line()
         except _Lost as why:
             self._lost(doing, f"did not start: {why}", write=False)
         if hello.get("ready") != PROTOCOL:
-            self._kill()
+            self._hang_up()
             raise GiveUp(f"{doing}: the pyslurm worker is of another release: take this release's image")
+
+    def _connect(self, doing: str) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(max(self._left(), 0.001))
+            connection.connect(str(self._path))
+        except OSError as error:
+            connection.close()
+            why = error.strerror or error
+            raise Retry(f"{doing}: no pyslurm worker answers at {self._path}: {why}") from None
+        return connection
 
     def _send(self, line: bytes, doing: str) -> None:
         """A worker acts on whole lines only, so a line that does not get through had no effect."""
@@ -172,18 +161,27 @@ class Channel:
         return self._ends - self._clock.steady()
 
     def _lost(self, doing: str, why: str, *, write: bool) -> NoReturn:
-        self._kill()
+        self._hang_up()
         text = f"{doing}: the pyslurm worker {why}"
         raise Ambiguous(text) if write else Retry(text)
 
-    def _kill(self) -> None:
+    def _hang_up(self) -> None:
+        """Which ends the worker's process at once, whatever it is doing."""
         if self._socket is not None:
             self._socket.close()
-        if self._process is not None:
-            self._process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it may sleep in the kernel: init reaps it
-                self._process.wait(_REAP_S)
-        self._socket = self._process = None
+        self._socket = None
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """False when the other end is gone, or has said something unasked."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class _Lost(Exception):

@@ -1,34 +1,116 @@
 """The pyslurm worker, one file: the standard library and pyslurm only, for Slurm's own Python (3.9 or newer).
 
-Reads one JSON request a line on stdin, `{"id", "op", "args", "token", "deadline"}`, and answers on stdout
-with `{"id", "result"}` or `{"id", "error": {"errno", "text"}}`. It ends when stdin does. A call that takes
-longer than its deadline ends the process from inside, also when whoever asked is gone.
+`worker.py PATH` listens at a Unix socket. Each connection gets a process of its own, which answers one JSON
+request a line, `{"id", "op", "args", "token", "deadline"}`, with `{"id", "result"}` or
+`{"id", "error": {"errno", "text"}}`. It is killed when whoever asks hangs up, and a call that takes longer
+than its deadline ends it from inside. The process that listens loads no libslurm, so it never hangs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import platform
+import select
 import signal
+import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 PROTOCOL = 1
 Operations = Mapping[str, Callable[..., Any]]
 
 
-def main(operations: Operations) -> None:
-    """Serve until stdin ends. What libslurm prints must not get between the answers: it goes to stderr."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)
-        serve(operations, requests, answers)
+def main(operations: Operations, path: str) -> None:
+    """Listen at `path` until told to end. A first process of a container has to hear SIGTERM by itself."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(path)
+        os.chmod(path, 0o666)  # noqa: S103  (who may do what is for each call's token to say)
+        door.listen()
+        Listener(operations, door).run()
+
+
+class Listener:
+    """One child for each connection: whichever of the two ends first takes the other with it."""
+
+    def __init__(self, operations: Operations, door: socket.socket) -> None:
+        self._operations = operations
+        self._door = door
+        self._events = select.poll()
+        self._children: dict[int, _Child] = {}
+
+    def run(self) -> None:
+        """Until told to end; its children end with it."""
+        self._events.register(self._door, select.POLLIN)
+        try:
+            while True:
+                self._turn()
+        finally:
+            for child in set(self._children.values()):
+                self._close(child)
+
+    def _turn(self) -> None:
+        numbers = [number for number, _ in self._events.poll()]
+        # First those that ended: a new connection may be given the number of an old one.
+        for child in {self._children[number] for number in numbers if number in self._children}:
+            self._close(child)
+        if self._door.fileno() in numbers:
+            self._open()
+
+    def _open(self) -> None:
+        connection, _ = self._door.accept()
+        pid = os.fork()
+        if pid == 0:
+            self._serve(connection)
+        child = _Child(connection, pid, os.pidfd_open(pid))
+        for number, event in ((connection.fileno(), select.POLLRDHUP), (child.ended, select.POLLIN)):
+            self._children[number] = child
+            self._events.register(number, event)
+
+    def _serve(self, connection: socket.socket) -> NoReturn:
+        """The child's whole life; nothing of its parent's is run on the way out."""
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._door.close()
+            for other in set(self._children.values()):
+                other.forget()
+            with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
+                serve(self._operations, requests, answers)
+        finally:
+            os._exit(0)
+
+    def _close(self, child: _Child) -> None:
+        for number in (child.connection.fileno(), child.ended):
+            self._events.unregister(number)
+            del self._children[number]
+        os.kill(child.pid, signal.SIGKILL)  # its number is its own until it is waited for
+        os.waitpid(child.pid, 0)
+        child.forget()
+
+
+class _Child:
+    """A process that answers one connection; `ended` can be read from once it is dead."""
+
+    def __init__(self, connection: socket.socket, pid: int, ended: int) -> None:
+        self.connection = connection
+        self.pid = pid
+        self.ended = ended
+
+    def forget(self) -> None:
+        """Close what this process holds of it."""
+        self.connection.close()
+        os.close(self.ended)
 
 
 def serve(operations: Operations, requests: BinaryIO, answers: BinaryIO) -> None:
-    """One answer to each request, in order."""
+    """One answer to each request, in order; a line that is not whole was never asked."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     _send(answers, {"ready": PROTOCOL})
     for line in requests:
         if not line.endswith(b"\n"):
@@ -131,6 +213,11 @@ def _config() -> dict[str, Any]:
     return _fields(_slurm().slurmctld.Config.load(), _CONFIG)
 
 
+def _about() -> dict[str, str]:
+    slurm = _slurm()
+    return {"pyslurm": slurm.__version__, "python": platform.python_version()}
+
+
 def _ping() -> None:
     _slurm().slurmctld.ping_primary()
 
@@ -172,6 +259,7 @@ OPERATIONS: Operations = {
     "jobs": _jobs,
     "reservations": _reservations,
     "config": _config,
+    "about": _about,
     "ping": _ping,
     "update_node": _update_node,
     "set_down": _set_down,
@@ -182,4 +270,4 @@ OPERATIONS: Operations = {
 }
 
 if __name__ == "__main__":
-    main(OPERATIONS)
+    main(OPERATIONS, sys.argv[1])

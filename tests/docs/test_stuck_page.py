@@ -16,7 +16,7 @@ from remediator.workflow.steps import STEPS
 from tests.docs.snippets import REPO
 
 PAGE = (REPO / "runbooks/stuck.md").read_text()
-KINDS = {"Hold", "Blocked", "Yield", "Overridden"}
+KINDS = {"Hold", "Blocked", "Cannot", "Yield", "Overridden"}
 PLACES = ("remediator/workflow", "remediator/kube", "remediator/run", "remediator/guard.py", "slurm_bridge")
 COMMANDS_ONLY = {"remediator/kube/readonly.py"}
 """What `plan` and `doctor` are refused; no incident meets it."""

@@ -236,7 +236,8 @@ class Controller:
     def stand_at(self, stage: str) -> None:
         """Let the pool go as far as `stage`, which outlives a test: the next one asks for its own."""
         path = f"/apis/apps/v1/namespaces/{SLURM_NAMESPACE}/deployments/remediator"
-        (container,) = self._lab.api.get(path)["spec"]["template"]["spec"]["containers"]
+        containers = self._lab.api.get(path)["spec"]["template"]["spec"]["containers"]
+        container = next(one for one in containers if one["name"] == "controller")
         if {"name": STAGE, "value": stage} not in container.get("env", []):
             self.change("set", "env", "deployment/remediator", f"{STAGE}={stage}")
 

@@ -147,18 +147,20 @@ class SlurmServer:
         self.ctld_log = self.io / "slurmctld.log"
         self.rest_log = self.io / "slurmrestd.log"
         self.url = "http+unix://" + quote(str(self.socket), safe="")
+        self.kill_wait = kill_wait
+        self.min_job_age = min_job_age
         self._root = root
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._box: subprocess.Popen[bytes] | None = None
         self._pid1 = 0
-        self._write_config(kill_wait, min_job_age, extra)
+        self._write_config(extra)
 
-    def _write_config(self, kill_wait: int, min_job_age: int, extra: str) -> None:
+    def _write_config(self, extra: str) -> None:
         etc = self.io / "etc"
         etc.mkdir(parents=True)
         (self.work / "ovl").mkdir()
         self.work.chmod(0o755)
-        tail = f"KillWait={kill_wait}\nMinJobAge={min_job_age}\nJobFileAppend=1\n{extra}"
+        tail = f"KillWait={self.kill_wait}\nMinJobAge={self.min_job_age}\nJobFileAppend=1\n{extra}"
         tail += "NodeSet=gpus Feature=gpu\nPartitionName=gpu Nodes=gpus Default=YES MaxTime=INFINITE\n"
         (etc / "slurm.conf").write_text(CONF + tail)
         (etc / "gres.conf").write_text("Name=gpu File=/opt/fakegpu/gpu[0-7]\n")
@@ -282,12 +284,21 @@ class SlurmServer:
                     "slurmrestd", *args, env={"SLURM_JWT": "daemon"})  # fmt: skip
         wait_for("slurmrestd", self.socket.exists)
 
-    def pyslurm_worker(self) -> list[str]:
-        """The command that runs the pyslurm worker inside, as a user who cannot read Slurm's key."""
+    def pyslurm_socket(self) -> Path:
+        """Where the pyslurm worker listens, run inside as a user who cannot read Slurm's key."""
+        path = self.io / "run/worker.sock"
+        if not path.exists():
+            self._start_worker()
+            wait_for("the pyslurm worker", path.exists)
+        return path
+
+    def _start_worker(self) -> None:
         if pyslurm_layer() is None:
             pytest.fail(f"no pyslurm under {CACHE}: run `python3 -m deploy.setup pyslurm` first")
         shutil.copy(WORKER, self.io / "worker.py")
-        return [*self._enter("rest", {}), "/opt/pyslurm/bin/python", f"{BOX}/worker.py"]
+        argv = ("/opt/pyslurm/bin/python", f"{BOX}/worker.py", f"{BOX}/run/worker.sock")
+        self._spawn("worker", self.io / "worker.log", "setpriv", "--reuid=rest", "--regid=rest",
+                    "--init-groups", *argv)  # fmt: skip
 
     def scontrol(self, *argv: str) -> str:
         """Run scontrol as root; its output."""
@@ -321,10 +332,15 @@ class SlurmServer:
 @pytest.fixture(scope="session")
 def slurm_server() -> Iterator[SlurmServer]:
     """One real Slurm for the whole run (KillWait 6)."""
+    yield from serve()
+
+
+def serve(*, kill_wait: int = 6, min_job_age: int = 300, extra: str = "") -> Iterator[SlurmServer]:
+    """A real Slurm, ended when the fixture is."""
     root = slurm_root()
     if root is None:
         pytest.skip(f"no Slurm root under {CACHE}/roots: run the project's setup first")
-    server = SlurmServer(root)
+    server = SlurmServer(root, kill_wait=kill_wait, min_job_age=min_job_age, extra=extra)
     server.start()
     try:
         yield server

@@ -11,6 +11,7 @@ from remediator.run.doctor.site import Site
 
 Check = Callable[[Site], Finding | list[Finding]]
 CHECKS: dict[str, Check] = {
+    "Slurm backend": slurm.backend,
     "Slurm answers": slurm.slurm_answers,
     "Slurm version": slurm.slurm_version,
     "data_parser": slurm.data_parser,

@@ -16,7 +16,7 @@ ASK_S = 5.0
 
 
 class SlurmSide(Protocol):
-    """What is asked of Slurm."""
+    """What is asked of Slurm, whichever way."""
 
     def ping(self, *, deadline: float) -> None:
         """Return when slurmctld answers, else raise."""
@@ -24,17 +24,30 @@ class SlurmSide(Protocol):
     def config(self, *, deadline: float) -> SlurmConfig:
         """Settings, version, and slurmctld's clock."""
 
+
+class RestSide(Protocol):
+    """What is asked of slurmrestd."""
+
     def data_parser(self, *, deadline: float) -> int:
         """The newest data_parser both sides speak."""
 
 
+class WorkerSide(Protocol):
+    """What is asked of the pyslurm worker."""
+
+    def about(self, *, deadline: float) -> str:
+        """Its versions."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """One installation as its settings describe it."""
+    """One installation as its settings describe it; `rest` and `worker` are there when they are used."""
 
     settings: Settings
     slurm: SlurmSide
     clock: Clock
+    rest: RestSide | None = None
+    worker: WorkerSide | None = None
 
     @cached_property
     def api(self) -> Session:

@@ -11,6 +11,7 @@ from typing import Any
 from remediator.errors import GiveUp
 from remediator.run.doctor.finding import Finding, error, of_clock, ok, warn
 from remediator.run.doctor.site import ASK_S, Site
+from slurm_bridge.pyslurm.backend import CANNOT
 from slurm_bridge.rest.token import FileToken
 
 NEED = (25, 11)
@@ -20,14 +21,27 @@ WHERE = "in slurm.conf (Slinky: controller.extraConf), then `scontrol reconfigur
 SOON = 0.2
 
 
+def backend(site: Site) -> Finding:
+    """Which way Slurm is spoken to, and what that way lacks."""
+    check, chosen = "Slurm backend", site.settings.slurm.backend
+    if site.worker is None:
+        return ok(check, f"{chosen}: REST")
+    worker = site.worker.about(deadline=ASK_S)
+    if site.rest is not None:
+        return ok(check, f"{chosen}: REST, and {worker} for what REST cannot do")
+    lacks = f"{worker} alone cannot {'; '.join(CANNOT)}: what needs it is held"
+    return warn(check, lacks, "slurm.backend: auto")
+
+
 def slurm_answers(site: Site) -> Finding:
-    """Slurmctld answers through slurmrestd."""
+    """Slurmctld answers through slurmrestd, or through the pyslurm worker."""
     site.slurm.ping(deadline=ASK_S)
-    return ok("Slurm answers", f"slurmctld behind {site.settings.slurm.url}")
+    through = site.settings.slurm.url if site.rest is not None else "the pyslurm worker"
+    return ok("Slurm answers", f"slurmctld behind {through}")
 
 
 def slurm_version(site: Site) -> Finding:
-    """25.11 at least; a requeue by REST wants 26.05."""
+    """25.11 at least; a requeue by REST wants 26.05, one by pyslurm does not."""
     check, text = "Slurm version", site.config.version
     found = re.match(r"(\d+)\.(\d+)", text)
     if found is None:
@@ -35,6 +49,8 @@ def slurm_version(site: Site) -> Finding:
     version = (int(found[1]), int(found[2]))
     if version < NEED:
         return error(check, text, "upgrade Slurm to 26.05 or newer")
+    if version < BEST and site.worker is not None:
+        return ok(check, f"{text}: requeues by pyslurm")
     if version < BEST:
         return error(check, f"{text}: drains, but cannot requeue by REST", "upgrade Slurm to 26.05 or newer")
     return ok(check, text)
@@ -42,13 +58,16 @@ def slurm_version(site: Site) -> Finding:
 
 def data_parser(site: Site) -> Finding:
     """The newest data_parser is spoken: with an older one jobs cannot be requeued."""
-    spoken = site.slurm.data_parser(deadline=ASK_S)
+    check = "data_parser"
+    if site.rest is None:
+        return ok(check, f"not used: slurm.backend is {site.settings.slurm.backend}")
+    spoken = site.rest.data_parser(deadline=ASK_S)
     says = f"v0.0.{spoken}"
+    if spoken < NEWEST_PARSER and site.worker is not None:
+        return ok(check, f"{says}: requeues by pyslurm")
     if spoken < NEWEST_PARSER:
-        return error(
-            "data_parser", f"{says} only: jobs cannot be requeued", "upgrade slurmrestd to 26.05 or newer"
-        )
-    return ok("data_parser", says)
+        return error(check, f"{says} only: jobs cannot be requeued", "upgrade slurmrestd to 26.05 or newer")
+    return ok(check, says)
 
 
 def kill_wait(site: Site) -> Finding:
@@ -94,7 +113,7 @@ def slurm_clock(site: Site) -> Finding:
     """Slurmctld counts whole seconds."""
     theirs = site.slurm.config(deadline=ASK_S).clock
     if theirs is None:
-        return warn("clock of slurmctld", "cannot be seen before v0.0.45", "compare `date` on both machines")
+        return warn("clock of slurmctld", "seen through REST v0.0.45 only", "compare `date` on both machines")
     return of_clock("clock of slurmctld", theirs + 0.5 - site.clock.now(), "slurmctld's machine", 2.0)
 
 

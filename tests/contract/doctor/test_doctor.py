@@ -16,7 +16,7 @@ from remediator.settings import Cluster, Kubernetes, Pool, Settings, Slurm
 from slurm_bridge.rest.backend import RestSlurm
 from slurm_bridge.rest.token import FileToken
 from tests.servers.kube import KubeServer
-from tests.servers.slurm import SlurmServer, slurm_root, wait_for
+from tests.servers.slurm import SlurmServer, serve, wait_for
 
 
 def of_slurm(server: SlurmServer, folder: Path, *, user: str = "slurm", lifespan: int = 3600) -> Site:
@@ -27,7 +27,8 @@ def of_slurm(server: SlurmServer, folder: Path, *, user: str = "slurm", lifespan
         slurm=Slurm(url="http://unused:1", token_path=token),
         pools={"gpu": Pool(node_selector={"test": "1"})},
     )
-    return Site(settings, RestSlurm(server.url, "slurm", FileToken(token), SystemClock()), SystemClock())
+    rest = RestSlurm(server.url, "slurm", FileToken(token), SystemClock())
+    return Site(settings, rest, SystemClock(), rest)
 
 
 def of_kube(server: KubeServer, user: str, clock: Clock | None = None) -> Site:
@@ -38,7 +39,8 @@ def of_kube(server: KubeServer, user: str, clock: Clock | None = None) -> Site:
         pools={"gpu": Pool(node_selector={"test": "1"}, stage="full")},
     )
     clock = clock or SystemClock()
-    return Site(settings, RestSlurm("http://127.0.0.1:1", "slurm", lambda: "x", clock), clock)
+    rest = RestSlurm("http://127.0.0.1:1", "slurm", lambda: "x", clock)
+    return Site(settings, rest, clock, rest)
 
 
 def findings(here: Site) -> dict[str, Finding]:
@@ -70,13 +72,7 @@ def test_a_slurm_with_too_short_a_grace_is_told_the_line_and_all_else_is_well(
 @pytest.fixture(scope="module")
 def slinkys() -> Iterator[SlurmServer]:
     """A Slurm with the values Slinky renders."""
-    root = slurm_root()
-    if root is None:
-        pytest.skip("no Slurm root: run the project's setup first")
-    server = SlurmServer(root, kill_wait=30, min_job_age=2, extra="JobFileAppend=0\n")
-    server.start()
-    yield server
-    server.stop()
+    yield from serve(kill_wait=30, min_job_age=2, extra="JobFileAppend=0\n")
 
 
 @pytest.mark.slurm

@@ -97,6 +97,22 @@ def test_what_pyslurm_cannot_do_is_said_and_changes_nothing(
         ATTEMPTS[what](real, pyslurm_backend)
 
 
+def test_a_job_is_moved_off_a_drained_node_through_pyslurm_alone(
+    real: RealWorld, pyslurm_backend: PyslurmSlurm
+) -> None:
+    before = running(real, real.submit(Spec()))
+    (sick,) = before.nodes
+    pyslurm_backend.drain(sick, REASON, deadline=DEADLINE)
+    pyslurm_backend.requeue(before, deadline=DEADLINE)
+    queued(real, before.job_id)
+    pyslurm_backend.start_now(before.job_id, deadline=DEADLINE)
+    after = running(real, before.job_id, restarts=1)
+    assert sick not in after.nodes
+    assert (real.drains(sick), real.requeues(before.address)) == (1, 1)
+    pyslurm_backend.resume(sick, deadline=DEADLINE)
+    assert not node(real, sick).is_drain
+
+
 def test_a_requeued_job_can_be_read_again_once_it_has_saved(
     real: RealWorld, pyslurm_backend: PyslurmSlurm
 ) -> None:
@@ -124,6 +140,10 @@ def test_a_dependency_that_pyslurm_hides_counts_as_one_on_every_job(
     assert waits.dependency == "hidden:"
 
 
+def test_the_worker_says_what_it_runs_on(pyslurm_backend: PyslurmSlurm) -> None:
+    assert pyslurm_backend.about(deadline=DEADLINE).startswith("pyslurm 25.11.2 on Python 3.")
+
+
 @pytest.fixture
 def frozen_ctld(slurm_server: SlurmServer) -> Iterator[None]:
     slurm_server.kill("slurmctld", signal.SIGSTOP)
@@ -140,7 +160,7 @@ def test_a_frozen_slurmctld_costs_a_call_its_deadline_and_no_more(pyslurm_backen
 
 
 def test_a_token_of_nobody_is_told_to_be_renewed(slurm_server: SlurmServer) -> None:
-    slurm = PyslurmSlurm(Channel(slurm_server.pyslurm_worker(), lambda: "no.such.token", SystemClock(), {}))
+    slurm = PyslurmSlurm(Channel(slurm_server.pyslurm_socket(), lambda: "no.such.token", SystemClock()))
     with pytest.raises(GiveUp, match="token"):
         slurm.drain("gpu-0", REASON, deadline=DEADLINE)
     slurm.close()
@@ -148,7 +168,7 @@ def test_a_token_of_nobody_is_told_to_be_renewed(slurm_server: SlurmServer) -> N
 
 def test_a_write_of_a_user_without_rights_wants_a_person(real: RealWorld) -> None:
     token = real.server.token("alice")
-    slurm = PyslurmSlurm(Channel(real.server.pyslurm_worker(), lambda: token, SystemClock(), {}))
+    slurm = PyslurmSlurm(Channel(real.server.pyslurm_socket(), lambda: token, SystemClock()))
     with pytest.raises(GiveUp, match="SlurmUser"):
         slurm.drain("gpu-0", REASON, deadline=DEADLINE)
     slurm.close()

@@ -38,7 +38,13 @@ class Spec:
 
 
 class World(Protocol):
-    """A cluster of gpu-0, gpu-1 and gpu-2, KillWait 6."""
+    """A cluster of gpu-0, gpu-1 and gpu-2."""
+
+    @property
+    def kill_wait(self) -> int: ...
+
+    @property
+    def min_job_age(self) -> int: ...
 
     @property
     def port(self) -> SlurmPort: ...
@@ -116,6 +122,9 @@ def queued(world: World, job_id: int) -> SlurmJob:
 
 class FakeWorld:
     """FakeSlurm; waiting moves the virtual clock."""
+
+    kill_wait = 6
+    min_job_age = 300
 
     def __init__(self, port: FakeSlurm, clock: ManualClock) -> None:
         self.port = port
@@ -224,6 +233,8 @@ class RealWorld:
     def __init__(self, port: SlurmPort, server: SlurmServer) -> None:
         self.port = port
         self.server = server
+        self.kill_wait = server.kill_wait
+        self.min_job_age = server.min_job_age
         self._log_start = server.ctld_log.stat().st_size
 
     def submit(self, spec: Spec) -> int:

@@ -29,6 +29,7 @@ from remediator.run.doctor.site import Site
 from remediator.settings import Acceptance, Cluster, Pool, Prometheus, Settings, Slurm, Store, Webhook
 from remediator.store import commands
 from slurm_bridge.model import SlurmConfig
+from slurm_bridge.pyslurm.backend import CANNOT
 from tests.fakes.river import River
 from tests.servers.wire import reply_json, wire
 
@@ -93,7 +94,8 @@ def site(river: River, config: SlurmConfig = GOOD, parser: int = 45, **sections:
         store=Store(url=f"sqlite:///{river.folder}/river.db"),
         **{"pools": {"training": Pool(node_selector={"pool": "training"}, stage="full")}} | sections,
     )
-    found = Site(settings, SlurmAs(config, parser), river.clock)
+    slurm = SlurmAs(config, parser)
+    found = Site(settings, slurm, river.clock, slurm)
     found.__dict__["api"] = ApiAs(river)
     return found
 
@@ -128,6 +130,59 @@ def test_each_setting_of_slurm_is_judged_with_the_line_to_set(
 @pytest.mark.parametrize(("parser", "level"), [(45, "ok"), (46, "ok"), (44, "error")])
 def test_an_old_data_parser_cannot_requeue(river: River, parser: int, level: str) -> None:
     assert slurm.data_parser(site(river, parser=parser)).level == level
+
+
+class WorkerAs:
+    """A pyslurm worker that is there, or is not."""
+
+    def __init__(self, *, up: bool = True) -> None:
+        self._up = up
+
+    def about(self, *, deadline: float) -> str:
+        """Its versions."""
+        if not self._up:
+            raise Retry("no pyslurm worker answers")
+        return "pyslurm 25.11.2 on Python 3.14.1"
+
+
+def with_worker(river: River, backend: str, *, up: bool = True) -> Site:
+    """A Slurm 25.11, whose REST cannot requeue."""
+    old = replace(GOOD, version="25.11.4")
+    here = site(river, old, parser=44)
+    ways = Slurm.model_validate(
+        {"url": "http://127.0.0.1:1", "backend": backend, "pyslurm_socket": "/run/worker.sock"}
+    )
+    rest = here.rest if backend == "auto" else None
+    return replace(
+        here, settings=here.settings.model_copy(update={"slurm": ways}), rest=rest, worker=WorkerAs(up=up)
+    )
+
+
+@pytest.mark.parametrize("backend", ["auto", "pyslurm"])
+def test_with_a_worker_an_older_slurm_will_do(river: River, backend: str) -> None:
+    here = with_worker(river, backend)
+    found = [check(here) for check in (slurm.slurm_version, slurm.data_parser, slurm.slurm_answers)]
+    assert {one.level for one in found} == {"ok"}
+    assert "requeues by pyslurm" in found[0].says
+
+
+def test_the_backend_in_use_is_told_with_its_version(river: River) -> None:
+    assert slurm.backend(site(river)) == Finding("Slurm backend", "ok", "auto: REST")
+    found = slurm.backend(with_worker(river, "auto"))
+    assert (found.level, found.says) == (
+        "ok", "auto: REST, and pyslurm 25.11.2 on Python 3.14.1 for what REST cannot do",
+    )  # fmt: skip
+
+
+def test_pyslurm_alone_is_told_with_all_that_it_lacks(river: River) -> None:
+    found = slurm.backend(with_worker(river, "pyslurm"))
+    assert (found.level, found.change) == ("warn", "slurm.backend: auto")
+    assert all(what in found.says for what in CANNOT)
+
+
+def test_a_worker_that_is_named_and_not_there_is_an_error(river: River) -> None:
+    (found,) = examine(with_worker(river, "auto", up=False), {"Slurm backend": slurm.backend})
+    assert (found.level, found.says) == ("error", "no pyslurm worker answers")
 
 
 def jwt(**claims: Any) -> str:
