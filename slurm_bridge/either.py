@@ -54,9 +54,9 @@ class EitherSlurm:
         """See SlurmPort."""
         self._either(lambda port, left: port.set_down(node, reason, deadline=left), deadline)
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort."""
-        self._either(lambda port, left: port.requeue(job, deadline=left), deadline)
+        self._either(lambda port, left: port.requeue(job, held=held, deadline=left), deadline)
 
     def start_now(self, job_id: int, *, deadline: float) -> None:
         """See SlurmPort."""

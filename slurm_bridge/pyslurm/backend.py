@@ -113,12 +113,13 @@ class PyslurmSlurm:
 
     # writes to jobs
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort; Cannot for a task of an array."""
         address = names.job_address(job.address)
         if job.array_job_id:
             _cannot(f"requeue {address}", "requeue an array task")
-        self._write("requeue", {"job_id": job.job_id}, f"requeue {address}", deadline, ESLURM_JOB_PENDING)
+        run = {"job_id": job.job_id, "held": held}
+        self._write("requeue", run, f"requeue {address}", deadline, ESLURM_JOB_PENDING)
 
     def start_now(self, job_id: int, *, deadline: float) -> None:
         """See SlurmPort."""

@@ -234,8 +234,8 @@ def _set_down(name: str, reason: str) -> bool:
     return True
 
 
-def _requeue(job_id: int) -> None:
-    _slurm().Job(job_id).requeue()
+def _requeue(job_id: int, held: bool) -> None:
+    _slurm().Job(job_id).requeue(hold=held)
 
 
 def _update_job(job_id: int, **changes: Any) -> None:

@@ -49,11 +49,11 @@ class PyslurmAlone(FakeSlurm):
             self._backend.set_down(node, reason, deadline=deadline)
         super().set_down(node, reason, deadline=deadline)
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort."""
         if job.array_job_id:
-            self._backend.requeue(job, deadline=deadline)
-        super().requeue(job, deadline=deadline)
+            self._backend.requeue(job, held=held, deadline=deadline)
+        super().requeue(job, held=held, deadline=deadline)
 
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort."""

@@ -23,7 +23,7 @@ class Rest44(FakeSlurm):
         """See SlurmPort."""
         return SlurmConfig(version="25.11.4")
 
-    def requeue(self, job: SlurmJob, *, deadline: float) -> None:
+    def requeue(self, job: SlurmJob, *, held: bool = False, deadline: float) -> None:
         """See SlurmPort."""
         raise Cannot("requeue: REST can requeue only from Slurm 26.05 on")
 
