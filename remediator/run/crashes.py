@@ -85,7 +85,7 @@ class Crashes:
         now: float,
     ) -> Judged:
         covering = self._covering(connection, end)
-        if is_crash(end):
+        if is_crash(end) and end.ended >= _watching_since(connection):
             self._count(connection, self._strikes(connection, signal, end, machines, covering), end, now)
         crash = self._crash(connection, end, machines, covering, now)
         restart = self._owned(connection, end) or decide_restart(crash)
@@ -158,7 +158,7 @@ class Crashes:
         since = now - self._limits.window_days * DAY_S
         return Crash(
             end=end,
-            watching_since=signals.first_seen(connection, JOB_WATCH) or 0.0,
+            watching_since=_watching_since(connection),
             covered=covering[0].id if covering else "",
             stages=frozenset(machine.stage_for("T3") for machine in machines),
             wanted=all(machine.restart_failed_jobs for machine in machines),
@@ -224,3 +224,8 @@ class Crashes:
 def _key(end: JobEnd) -> str:
     """A job's incident is no machine's: what happens to its node is another one."""
     return f"job/{end.run.job_id}"
+
+
+def _watching_since(connection: sa.Connection) -> float:
+    """What ended before this store first looked at Slurm's jobs is not restarted, nor held against a node."""
+    return signals.first_seen(connection, JOB_WATCH) or 0.0

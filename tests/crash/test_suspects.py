@@ -10,6 +10,7 @@ import pytest
 from remediator.audit import chain
 from remediator.kube.spare import SpareKeys
 from remediator.settings import Budgets, Limit, Pool
+from remediator.store import strikes
 from tests.fakes.river import River
 
 MOMENTS = [
@@ -80,6 +81,21 @@ def test_one_crash_is_no_evidence(river: River) -> None:
     assert plans(river) == []
     assert river.slurm.writes == []
     assert river.kube.writes == []
+
+
+def test_what_crashed_before_anybody_watched_is_held_against_no_node(tmp_path: Path) -> None:
+    """A service that starts on an empty store finds what Slurm still shows of the minutes before."""
+    river = River(tmp_path, stage="full")
+    for name in ("one", "two"):
+        job = river.submit_job(width=1, name=name, required_nodes=("w-gpu-0",))
+        river.slurm.fail(job)
+    river.clock.advance(1.0)
+    river.watch_jobs()
+    settle(river)
+    assert plans(river) == []
+    assert river.slurm.count("drain", "w-gpu-0") == 0
+    with river.store.read() as connection:
+        assert strikes.jobs_between(connection, 0.0, river.clock.now()) == 0
 
 
 def test_two_different_jobs_make_a_node_suspect_and_a_passed_test_gives_it_back(river: River) -> None:
