@@ -145,6 +145,10 @@ def test_pools_and_spares_are_read_as_this_account(kube_server: KubeServer) -> N
         assert pool.level == "ok"
         (spare,) = kubernetes.spares(here)
         assert (spare.level, "remediator.dev/spare=true" in spare.change) == ("warn", True)
+        kube_server.add_pod("default", "soperators-0", "doctored", {"slurm.nebius.ai/worker": "true"})
+        (pool,) = kubernetes.pools(here)
+        assert (pool.level, pool.change) == ("warn", "set pools.gpu.stage: observe")
+        assert "of Soperator's: only observed" in pool.says
     finally:
         kube_server.remove_node("doctored")
 
