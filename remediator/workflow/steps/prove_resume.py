@@ -63,8 +63,9 @@ def _computes(job: SlurmJob) -> bool:
 
 
 def _is_held(job: SlurmJob) -> bool:
-    """Priority 0 alone is not enough: Slurm says JobHeldUser or JobHeldAdmin too."""
-    return job.state == "PENDING" and not job.is_completing and job.held and "Held" in job.state_reason
+    """Priority 0 alone is not enough: Slurm says JobHeldUser too, or `job requeued in held state`."""
+    says = "held" in job.state_reason.lower()
+    return job.state == "PENDING" and not job.is_completing and job.held and says
 
 
 def _why_waiting(job: SlurmJob) -> str:

@@ -40,6 +40,12 @@ PROVEN: dict[str, SlurmJob | None] = {
     "the old run ended by itself": replace(JOB, state="COMPLETED"),
     "the old run was cancelled": replace(JOB, state="CANCELLED"),
     "the next run, held": replace(NEXT, state="PENDING", nodes=(), held=True, state_reason="JobHeldUser"),
+    "the next run, held as pyslurm says it": replace(
+        NEXT, state="PENDING", nodes=(), held=True, state_reason="job requeued in held state"
+    ),
+    "the next run, held by Slurm": replace(
+        NEXT, state="PENDING", nodes=(), held=True, state_reason="launch failed requeued held"
+    ),
     "the old run, shrunk to its other node": replace(JOB, nodes=("w-1",)),
     "the next run ended already": replace(NEXT, state="COMPLETED"),
     "the next run was cancelled": replace(NEXT, state="CANCELLED", nodes=()),
