@@ -17,6 +17,9 @@ _FLAGS = {
     "NO_JOB_HOLD_AFTER_END": "NO_HOLD_JOBS_AFTER_END",
 }
 
+# pyslurm tells slurmctld's sentence in place of the reason; this one slurmctld writes for one reason only.
+_REASONS = {"job requeued in held state": "JobHeldUser"}
+
 
 def node(raw: dict[str, Any]) -> SlurmNode:
     """One node record."""
@@ -59,7 +62,7 @@ def job(raw: dict[str, Any]) -> SlurmJob:
         batch=raw["is_batch_job"] is True,
         requeue=raw["is_requeueable"] is True,
         held=raw["priority"] == 0,
-        state_reason=text(raw["state_reason"]),
+        state_reason=_REASONS.get(text(raw["state_reason"]), text(raw["state_reason"])),
         nodes=hostlist.expand(text(raw["allocated_nodes"])),
         required_nodes=hostlist.expand(text(raw["required_nodes"])),
         comment=text(raw["comment"]),

@@ -190,7 +190,10 @@ class SlurmServer:
         for i, name in enumerate(NODES):
             self.start_slurmd(name, 16900 + i)
         self.start_rest()
-        wait_for("three idle nodes", lambda: self.scontrol("show", "nodes").count("State=IDLE") >= len(NODES))
+        wait_for("three idle nodes", self._has_idle_nodes, 90)
+
+    def _has_idle_nodes(self) -> bool:
+        return self.scontrol("show", "nodes").count("State=IDLE") >= len(NODES)
 
     def _ready(self) -> bool:
         if self._box is not None and self._box.poll() is not None:

@@ -111,6 +111,7 @@ def test_a_cancelled_job_comes_back_when_it_is_requeued(world: World) -> None:
 
 def test_a_job_that_ignores_term_is_gone_after_kill_wait(world: World) -> None:
     before = running(world, world.submit(Spec(save=inf)))
+    world.until("its script, which ignores TERM", lambda: world.is_up(before.job_id))
     world.port.requeue(before, deadline=DEADLINE)
     after = queued(world, before.job_id)
     assert after.begin_time is not None
@@ -192,10 +193,10 @@ def _tasks(world: World, array_id: int, state: str) -> list[SlurmJob]:
 
 
 def test_states_are_told_under_each_jobs_own_id(world: World) -> None:
-    failed, waits = world.submit(Spec(fails=True)), world.submit(Spec(later=True))
-    world.until("the failure", lambda: job(world, failed).is_over)
-    array = world.submit_array(Spec(), (1, 2))
+    waits, array = world.submit(Spec(later=True)), world.submit_array(Spec(), (1, 2))
     world.until("both tasks", lambda: len(running_ids(world)) == 2)
+    failed = world.submit(Spec(fails=True))  # the last: a short MinJobAge lets it be forgotten soon
+    world.until("the failure", lambda: job(world, failed).is_over)
     states = world.port.job_states(deadline=DEADLINE)
     assert {(failed, "FAILED"), (waits, "PENDING"), (array, "RUNNING")} <= set(states)
     assert {job_id for job_id, state in states if state == "RUNNING"} == running_ids(world)
