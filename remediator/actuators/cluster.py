@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from remediator.actuators.ports import Removal, Written
 from remediator.clock import Clock
 from remediator.errors import Retry
-from remediator.kube import paths
+from remediator.kube import nodesets, paths
+from remediator.kube.deadline import Deadline
 from remediator.kube.eviction import Evictor
 from remediator.kube.fence import fence_patch, unfence_patch
 from remediator.kube.nodes import NodeView
@@ -22,6 +23,7 @@ class KubeCluster:
 
     def __init__(self, api: Api, clock: Clock) -> None:
         self._api = api
+        self._clock = clock
         self._nodes = NodeWriter(api, clock)
         self._evictor = Evictor(api, clock)
 
@@ -41,6 +43,17 @@ class KubeCluster:
         pods = self._pods({"labelSelector": WORKER_SELECTOR}, deadline)
         found = [pod for pod in pods if slurm_node_of(pod) == slurm_node and not pod.finished]
         return min(found, key=lambda pod: (pod.terminating, pod.key), default=None)
+
+    def rollout(self, pods: Sequence[PodView], *, deadline: float) -> str:
+        """The NodeSet of one of these pods that is being rolled out; see the port."""
+        until = Deadline(deadline, self._clock)
+        for (namespace, name), owner in nodesets.owners(pods).items():
+            found = self._api.get(paths.nodeset(namespace, name), deadline=until.left())
+            if found is not None and not nodesets.is_settled(found):
+                everybody = self._pods({"labelSelector": WORKER_SELECTOR}, until.left())
+                if nodesets.is_rolling(found, owner, everybody):
+                    return f"{namespace}/{name}"
+        return ""
 
     def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
         """Taint, and cordon if asked; see the port."""

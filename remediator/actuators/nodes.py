@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from remediator.actuators.ports import Cluster, IdentityChanged, Removal, Written
 from remediator.guard import Guard
 from remediator.kube.fence import bears, is_fenced
@@ -28,6 +30,10 @@ class Nodes:
     def worker(self, slurm_node: str) -> PodView | None:
         """The pod that is this Slurm node, wherever it is."""
         return self._cluster.worker(slurm_node, deadline=self._guard.call(f"read worker {slurm_node}"))
+
+    def rollout(self, pods: Sequence[PodView]) -> str:
+        """The NodeSet of one of these pods that is being rolled out; empty when there is none."""
+        return self._cluster.rollout(pods, deadline=self._guard.call("read NodeSets"))
 
     def fence(self, incident: Incident, seen: NodeView, *, cordon: bool = True) -> Written:
         """Taint the incident's machine as it was judged, and cordon it unless vetoed."""

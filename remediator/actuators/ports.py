@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,11 @@ class Cluster(Protocol):
 
     def worker(self, slurm_node: str, *, deadline: float) -> PodView | None:
         """The pod that is this Slurm node, wherever it is; one that stays before one that leaves."""
+
+    def rollout(self, pods: Sequence[PodView], *, deadline: float) -> str:
+        """The NodeSet ("namespace/name") of one of these pods whose pods slurm-operator is replacing now;
+        empty when there is none.
+        """
 
     def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
         """Taint, and cordon if asked (also later), the node exactly as it was judged; done already is done.

@@ -36,6 +36,7 @@ CLUSTER_WIDE = (
     *(Right(verb, "pods") for verb in ("get", "list", "watch")),
     Right("create", "pods/eviction"),
     Right("create", "tokenreviews", "authentication.k8s.io"),
+    Right("get", "nodesets", "slinky.slurm.net"),
 )
 LEASES = "coordination.k8s.io"
 # What the API server grants to everybody by itself.

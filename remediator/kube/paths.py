@@ -46,6 +46,12 @@ def eviction(namespace: str, pod_name: str) -> str:
     return f"{pod(namespace, pod_name)}/eviction"
 
 
+def nodeset(namespace: str, nodeset_name: str) -> str:
+    """Path of one of Slinky's NodeSets."""
+    base = f"/apis/slinky.slurm.net/v1beta1/namespaces/{name(namespace, 'namespace')}/nodesets"
+    return f"{base}/{name(nodeset_name, 'nodeset')}"
+
+
 def leases(namespace: str) -> str:
     """Path of a namespace's leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{name(namespace, 'namespace')}/leases"

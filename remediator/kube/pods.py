@@ -14,6 +14,7 @@ from remediator.kube.read import rows, strings, table, text, words
 WORKER_LABELS = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
 WORKER_SELECTOR = ",".join(f"{key}={value}" for key, value in WORKER_LABELS.items())
 SCALING_MODE = "nodeset.slinky.slurm.net/scaling-mode"
+HOSTNAME_OVERRIDE = "nodeset.slinky.slurm.net/hostname-override"
 MIRROR = "kubernetes.io/config.mirror"
 FINISHED = ("Succeeded", "Failed")
 GPU_VENDOR, GPU_NAME = "nvidia.com/", "/gpu"
@@ -31,7 +32,8 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One pod as last read. `deletion` is when its grace ends or ended, in seconds since the epoch: None
-    while nobody deletes it, infinite when that cannot be read. `claims` are DRA resource claims.
+    while nobody deletes it, infinite when that cannot be read. `claims` are DRA resource claims. `pinned_to`
+    is the only node it may run on, `unscheduled` why the scheduler finds none; empty when there is no such.
     """
 
     namespace: str
@@ -49,6 +51,8 @@ class PodView:
     host_network: bool
     gpus: int
     claims: int
+    pinned_to: str = ""
+    unscheduled: str = ""
 
     @property
     def key(self) -> str:
@@ -111,6 +115,8 @@ def parse_pod(raw: Json) -> PodView | None:
         host_network=spec.get("hostNetwork") is True,
         gpus=_gpus(spec),
         claims=len(rows(spec, "resourceClaims")),
+        pinned_to=_pinned_to(spec),
+        unscheduled=_unscheduled(raw),
     )
 
 
@@ -134,6 +140,32 @@ def slurm_node(pod: PodView) -> str | None:
     if pod.host_network:
         return pod.node or None
     return pod.hostname or pod.name
+
+
+def is_named_after_node(pod: PodView) -> bool:
+    """Whether another node makes another Slurm node of it: DaemonSet mode, or the network of its host."""
+    return pod.labels.get(SCALING_MODE, "").lower() == "daemonset" or pod.host_network
+
+
+def names_of_node(node: str, override: str) -> frozenset[str]:
+    """What a worker is called in Slurm that is named after its node."""
+    return frozenset({node, node.partition(".")[0], override} - {""})
+
+
+def _pinned_to(spec: Json) -> str:
+    """The node of a required affinity to one node name, as slurm-operator writes it."""
+    affinity = table(table(spec, "affinity"), "nodeAffinity")
+    terms = rows(table(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms")
+    fields = [row for term in terms for row in rows(term, "matchFields")]
+    names = [name for row in fields if row.get("key") == "metadata.name" for name in words(row, "values")]
+    return names[0] if len(names) == 1 else ""
+
+
+def _unscheduled(raw: Json) -> str:
+    for condition in rows(table(raw, "status"), "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return text(condition, "message")
+    return ""
 
 
 def _when(meta: Json, key: str) -> float | None:

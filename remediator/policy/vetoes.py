@@ -19,7 +19,7 @@ NO_REPLACE = "remediator.dev/no-replace"
 MAX_VALUE = 80
 # A label cannot hold RFC 3339 (no "=", no ":"), so there it is until-20261129T180000Z.
 _UNTIL = re.compile(r"until[=-](\d{4}-?\d\d-?\d\dT\d\d:?\d\d:?\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d))")
-Kind = Literal["label", "protected", "maintenance", "unreadable"]
+Kind = Literal["label", "protected", "maintenance", "rollout", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,11 @@ def maintenance(
                 "maintenance", f"node {held[0]}", f"maintenance {reservation.name[:MAX_VALUE]} {when}", now
             )
     return None
+
+
+def rollout(node: str, nodeset: str, *, now: float) -> Veto | None:
+    """The veto while slurm-operator replaces the pods of this NodeSet ("namespace/name", or empty)."""
+    return Veto("rollout", f"node {node}", f"NodeSet {nodeset} is being rolled out", now) if nodeset else None
 
 
 def _within(reservation: Reservation, name: str, soon_s: float, now: float) -> bool:

@@ -25,7 +25,7 @@ from remediator.model.signal import Signal
 from remediator.policy.budgets import drain_budget
 from remediator.policy.decide import decide
 from remediator.policy.rules import Rules
-from remediator.policy.vetoes import PROTECTED, vetoes
+from remediator.policy.vetoes import PROTECTED, rollout, vetoes
 from remediator.run.inventory import CachedInventory
 from remediator.run.storeview import StoreView
 from remediator.settings import Settings
@@ -202,8 +202,11 @@ class Foresight:
     def _vetoes(self, view: NodeView) -> tuple[str, ...]:
         cluster = KubeCluster(self._api, self._clock)
         pods = self._try("pods (which counts as a veto)", lambda: cluster.pods_on(view.name, deadline=READ_S))
-        found = vetoes(view, pods or (), self._settings.no_replace_label, PROTECTED, now=self._clock.now())
-        return tuple(map(str, found))
+        now = self._clock.now()
+        found = vetoes(view, pods or (), self._settings.no_replace_label, PROTECTED, now=now)
+        rolling = self._try("NodeSets", lambda: cluster.rollout(pods or (), deadline=READ_S))
+        planned = rollout(view.name, rolling or "", now=now)
+        return tuple(map(str, (*found, planned) if planned else found))
 
     def _maintenance(self, machine: Machine) -> tuple[str, ...]:
         found = self._try("reservations", lambda: self._slurm.reservations(deadline=READ_S)) or ()

@@ -26,5 +26,10 @@ def lost_condition(context: Context, slurm_nodes: Iterable[str]) -> Wait | None:
     return None
 
 
+def demand_slurm(context: Context) -> None:
+    """Retry while Slurm does not answer: what is unknown is never safe, in Kubernetes either."""
+    context.slurm.config()
+
+
 def _look_again(step: str, why: str) -> Wait:
     return Wait(f"{why}: looking again before anything is done", after=0.2, facts={"again": step})

@@ -18,6 +18,7 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows
 from remediator.workflow.requeues import capped
 from remediator.workflow.silence import UNFENCED, is_silence
+from remediator.workflow.successors import JOINED
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
 WORDS = {"replace": "the machine is replaced", "drain-only": "the machine stays drained and fenced"}
@@ -34,6 +35,7 @@ class FollowUps:
         self._cluster = cluster
         self._requeues = requeues
         self._kinds: dict[str, Follow] = {
+            "workers": self._workers,
             "runs": self._runs,
             "offers": self._offers,
             "refuse": self._refuse,
@@ -46,6 +48,9 @@ class FollowUps:
             "forgotten": self._forgotten,
             "let_go": self._let_go,
             "untouched": self._untouched,
+            JOINED: self._joined,
+            "evicted_workers": self._evicted,
+            "stranded": self._stranded,
             "fit": self._fit,
             "unfit": self._unfit,
         }
@@ -57,6 +62,11 @@ class FollowUps:
         for kind, value in facts.items():
             if kind in self._kinds:
                 self._kinds[kind](connection, incident, value, now)
+
+    def _workers(self, connection: sa.Connection, incident: Incident, names: list[str], now: float) -> None:
+        incidents.update(connection, incident.id, slurm_nodes=names)
+        why = f"Slurm workers of {incident.node} are now: {', '.join(names) or 'none'}"
+        self._journal.record(connection, "workers", incident, now, why=why, detail={"workers": names})
 
     def _runs(
         self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, Any]], now: float
@@ -153,6 +163,24 @@ class FollowUps:
         for row in steps.of_incident(connection, incident.id):
             if (row.name, row.subject) == ("release-jobs", run) and ASKS not in row.facts:
                 steps.update(connection, row, acted_at=None)
+
+    def _joined(self, connection: sa.Connection, incident: Incident, names: list[str], _now: float) -> None:
+        """Each worker under a new name is offered to the jobs' places once, whatever Slurm said to it."""
+        row = steps.get(connection, incident.id, "rejoin-slurm")
+        if row is not None:
+            before = row.facts.get(JOINED, ())
+            steps.update(connection, row, facts={**row.facts, JOINED: [*before, *names]})
+
+    def _evicted(self, connection: sa.Connection, incident: Incident, left: dict[str, str], _: float) -> None:
+        row = steps.get(connection, incident.id, "evict-pods")
+        if row is not None:
+            steps.update(connection, row, facts={**row.facts, "evicted_workers": left})
+
+    def _stranded(
+        self, connection: sa.Connection, incident: Incident, jobs: list[list[str]], now: float
+    ) -> None:
+        for address, user in jobs:
+            notices.post(connection, incident, notices.stranded(incident, address, user), now)
 
     def _fit(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
         present = self._suspect(connection, incident)

@@ -68,6 +68,15 @@ def capped(incident: Incident, run: JobRun) -> Message:
     return Message(audience="operators", urgency="tell", text=text)
 
 
+def stranded(incident: Incident, address: str, user: str) -> Message:
+    """A waiting job asks for a Slurm node by name that does not come back."""
+    names = ", ".join(incident.slurm_nodes)
+    text = (
+        f"Your job {address} asks for {names} by name, which does not come back: change it, or it waits on."
+    )
+    return Message(audience=f"user:{user or 'unknown'}", urgency="tell", text=text)
+
+
 def left_failed(run: JobRun, why: str) -> Message:
     """A crashed job is not restarted, and its owner may want to do something about it."""
     return Message(

@@ -8,6 +8,7 @@ from slurm_bridge.reasons import author
 
 OPERATOR = "slurm-operator: "
 TERMINATING = f"{OPERATOR}Pod is terminating"
+CONDEMNED = "is pending termination for scale-in"  # also written by a rollout, over any other reason
 SYSTEM_PREFIXES = (
     OPERATOR,
     "Not responding",
@@ -24,6 +25,11 @@ def is_our_drain(node: SlurmNode, incident: Incident) -> bool:
     return node.is_drain and node.reason.startswith(incident.reason_prefix)
 
 
+def is_left_by_restart(node: SlurmNode) -> bool:
+    """Out of service since its worker's pod ended: preStop writes over the reason, whoever's that was."""
+    return (node.is_drain or node.is_down) and node.reason == TERMINATING
+
+
 def ours_or_systems(node: SlurmNode, incident: Incident) -> bool:
     """The reason is empty, this incident's, or written by the system: it may be cleared."""
     ours = node.reason.startswith(incident.reason_prefix)
@@ -38,10 +44,11 @@ def is_systems(reason: str) -> bool:
 def still_drained(drain: bool, reason: str, incident: str) -> bool:
     """Whether the DRAIN that was ours stands, whatever the system has written over its reason since.
 
-    Not when it is the operator's own drain: with our reason in place the operator stands aside.
+    Not when it is the operator's own drain: with our reason in place the operator stands aside, unless it
+    takes the worker itself away.
     """
     if reason.startswith(OPERATOR):
-        return drain and reason == TERMINATING
+        return drain and (reason == TERMINATING or reason.endswith(CONDEMNED))
     return drain and (not reason or reason.startswith((reason_prefix(incident), *SYSTEM_PREFIXES)))
 
 

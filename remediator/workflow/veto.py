@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from remediator.errors import BadInput, Blocked, GiveUp, Retry
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
-from remediator.policy.vetoes import Veto, maintenance, unreadable, veto
+from remediator.policy.vetoes import Veto, maintenance, rollout, unreadable, veto
 from remediator.workflow.context import Context
 
 
@@ -29,11 +29,12 @@ def judged(context: Context) -> Judged:
     try:
         pods = context.nodes.pods_on(name)
         reservations = context.slurm.reservations()
+        rolling = context.nodes.rollout(pods)
     except (Retry, GiveUp, BadInput) as error:
         return Judged(node, (), unreadable(name, error, now=now))
     found = veto(node, pods, conduct.no_replace_label, conduct.protected, now=now)
     planned = maintenance(reservations, context.incident.slurm_nodes, conduct.maintenance_soon_s, now=now)
-    return Judged(node, pods, found or planned)
+    return Judged(node, pods, found or planned or rollout(name, rolling, now=now))
 
 
 def standing_veto(context: Context) -> Veto | None:

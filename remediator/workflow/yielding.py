@@ -73,8 +73,9 @@ def way_back(
     if "fence-node" in acted:
         wanted.append(_row(incident, "undo-fence", now))
     if "drain-slurm" in acted:
-        facts = {"down": "force-down" in acted}
-        wanted.append(_row(incident, "undo-drain", _settled(done, {"drain-slurm", "force-down"}, now), facts))
+        facts = {"down": "force-down" in acted, "evicted": "evict-pods" in acted}
+        late = {"drain-slurm", "force-down", "evict-pods"}
+        wanted.append(_row(incident, "undo-drain", _settled(done, late, now), facts))
     for subject in sorted(_subjects(done, "hold-place", acted=True)):
         mine = [row for row in done if row.subject == subject]
         due_at = _settled(mine, {"hold-place", "start-jobs"}, now)

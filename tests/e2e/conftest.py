@@ -42,6 +42,6 @@ def inside(request: pytest.FixtureRequest) -> Iterator[None]:
 def take_down_orphans() -> None:
     """Labs of test runs that were killed, and the logs of those that ended."""
     for folder in Layout.of("any").root.parent.glob("*-*"):
-        made_by = re.fullmatch(r"(?:test|second|alerts)-(\d+)", folder.name)
+        made_by = re.fullmatch(r"(?:test|second|alerts|nodesets)-(\d+)", folder.name)
         if made_by and not Path(f"/proc/{made_by[1]}").exists():
             Lab(folder.name).down(keep_logs=False)

@@ -63,6 +63,10 @@ class FakeCluster:
         """See the port."""
         return self.hooked("worker", lambda: self._driver.worker(slurm_node, deadline=deadline))
 
+    def rollout(self, pods: Sequence[PodView], *, deadline: float) -> str:
+        """See the port."""
+        return self.hooked("rollout", lambda: self._driver.rollout(pods, deadline=deadline))
+
     def fence(self, seen: NodeView, incident: str, reason: str, *, cordon: bool, deadline: float) -> Written:
         """See the port."""
         return self.hooked(
@@ -151,8 +155,10 @@ class FakeCluster:
         owner: str = "",
         gpus: int = 0,
         finalizers: Sequence[str] = (),
+        hostname: str = "",
+        nodeset: str = "",
     ) -> str:
-        """A pod on a node; its uid."""
+        """A pod on a node, of this NodeSet if one is named; its uid."""
         uid = f"uid-{name}-{next(self._uids)}"
         self.api.put(
             paths.pod(namespace, name),
@@ -163,18 +169,27 @@ class FakeCluster:
                     "uid": uid,
                     "labels": labels or {},
                     "annotations": annotations or {},
-                    "ownerReferences": [{"kind": owner}] if owner else [],
+                    "ownerReferences": [
+                        *([{"kind": owner}] if owner else []),
+                        *([{"kind": "NodeSet", "name": nodeset, "uid": f"uid-{nodeset}"}] if nodeset else []),
+                    ],
                     "finalizers": list(finalizers),
                 },
                 "spec": {
                     "nodeName": node,
-                    "hostname": name,
+                    "hostname": hostname or name,
                     "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}] if gpus else [],
                 },
                 "status": {"phase": phase},
             },
         )
         return uid
+
+    def set_nodeset(self, name: str, revision: str, strategy: str = "RollingUpdate") -> None:
+        """A NodeSet in namespace slurm whose pods are to be of this revision."""
+        spec, status = {"updateStrategy": {"type": strategy}}, {"nodeSetHash": revision}
+        meta = {"namespace": "slurm", "name": name, "uid": f"uid-{name}", "labels": {}}
+        self.api.put(paths.nodeset("slurm", name), {"metadata": meta, "spec": spec, "status": status})
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """The pod is gone."""

@@ -64,6 +64,9 @@ def no_probe(_moment: str) -> None:
 class River:
     """One cluster, one store, and as many controller lives as the test wants."""
 
+    per_node = 1
+    """Workers that share a machine."""
+
     def __init__(
         self,
         folder: Path,
@@ -79,13 +82,16 @@ class River:
         self.folder = folder
         self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
-        self.slurm = FakeSlurm(self.clock, nodes=tuple(f"w-{name}" for name in NODES))
+        self.homes: dict[str, str] = {}
+        self.workers = [worker for name in NODES for worker in self.workers_of(name)]
+        self.slurm = FakeSlurm(self.clock, nodes=tuple(self.workers))
         self.kube = FakeCluster(self.clock)
         for name in NODES:
             self.kube.add_node(
                 name, labels={"pool": "training"}, boot_id=f"boot-{name}", taints=(SpareKeys().worker,)
             )
-            self.kube.add_pod("slurm", f"w-{name}", name, labels=WORKER)
+            for worker in self.workers_of(name):
+                self.add_worker(worker, name)
         self.names = [*NODES, *(f"spare-{number}" for number in range(spares))]
         for name in self.names[len(NODES) :]:
             self.kube.add_spare(name, {"pool": "training"})
@@ -184,23 +190,38 @@ class River:
         self.slinky()
         return list(turn.calls)
 
+    def workers_of(self, node: str) -> tuple[str, ...]:
+        """The workers that are on a node at first."""
+        return (f"w-{node}",)
+
+    def add_worker(self, worker: str, node: str) -> None:
+        """A worker's pod comes onto a node."""
+        self.homes[worker] = node
+        self.kube.add_pod("slurm", worker, node, labels=WORKER)
+
     def slinky(self) -> None:
         """The operator and the scheduler: a worker that was evicted comes up on a free worker node."""
-        for worker in (f"w-{name}" for name in NODES):
+        for worker in self.workers:
             if self.kube.pod("slurm", worker) is None and worker not in self.homeless:
                 self.homeless.add(worker)
                 self.slurm.stop_worker(worker)
         for worker in sorted(self.homeless):
-            free = [name for name in self.names if self._takes_workers(name)]
+            free = [name for name in self.names if self.takes_workers(name)]
             if free:
                 self.homeless.remove(worker)
-                self.kube.add_pod("slurm", worker, free[0], labels=WORKER)
-                self.slurm.move_worker(worker)
+                self.place(worker, free[0])
 
-    def _takes_workers(self, name: str) -> bool:
+    def place(self, worker: str, node: str) -> None:
+        """A worker's pod runs again: elsewhere the operator sets IDLE, on the same node nobody does."""
+        same = self.homes.get(worker) == node
+        self.add_worker(worker, node)
+        (self.slurm.start_worker if same else self.slurm.move_worker)(worker)
+
+    def takes_workers(self, name: str) -> bool:
+        """Whether a worker that looks for a node may come onto this one."""
         node = self.kube.view(name)
-        busy = any(self._on(worker) == name for worker in (f"w-{other}" for other in NODES))
-        return _taints(node) == {SpareKeys().worker} and not node.unschedulable and not busy
+        there = sum(self.worker_node(worker) == name for worker in self.workers)
+        return _taints(node) == {SpareKeys().worker} and not node.unschedulable and there < self.per_node
 
     def add_spare(self, name: str) -> None:
         """A spare of the pool comes in."""
@@ -225,9 +246,6 @@ class River:
 
     def worker_node(self, worker: str) -> str | None:
         """Where a worker's pod is."""
-        return self._on(worker)
-
-    def _on(self, worker: str) -> str | None:
         pod = self.kube.pod("slurm", worker)
         return pod.node if pod else None
 

@@ -172,6 +172,10 @@ class Ctld:
         self._take_down(name, TERMINATING, "root")
         self._nodes[name] = replace(self._nodes[name], flags=self._nodes[name].flags | {"NOT_RESPONDING"})
 
+    def register(self, name: str) -> None:
+        """A slurmd of a name that is new to slurmctld registers: a dynamic node, IDLE at once."""
+        self._nodes[name] = replace(_new_node(name, self.clock.now()), slurmd_start_time=self.clock.now())
+
     def start_worker(self, name: str) -> None:
         """The worker's pod runs again on the same Kubernetes node: a new slurmd, the node's state kept."""
         seen = self._nodes[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +24,8 @@ POD_HOSTNAME = _NODESET + "pod-hostname"
 SCALING_MODE = _NODESET + "scaling-mode"
 DELETION_COST = _NODESET + "pod-deletion-cost"
 NODE_CORDON_REASON = _NODESET + "node-cordon-reason"
+HOSTNAME_OVERRIDE = _NODESET + "hostname-override"
+REVISION = "controller.kubernetes.io/hash"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,27 @@ class NodeSet:
     def spec(self) -> Json:
         """The spec as sent."""
         return dict(self.raw.get("spec") or {})
+
+    @property
+    def daemons(self) -> bool:
+        """One worker on each node that fits, instead of so many replicas."""
+        return bool(self.spec.get("scalingMode") == "DaemonSet")
+
+    @property
+    def pin_to_node(self) -> bool:
+        """A worker that is made again goes back where it was."""
+        return bool(self.spec.get("pinToNode"))
+
+    @property
+    def pins(self) -> Json:
+        """The node of each ordinal, as last written down."""
+        return dict((self.raw.get("status") or {}).get("ordinalToNode") or {})
+
+    @property
+    def revision(self) -> str:
+        """Of what pods are made of; another one means a rollout."""
+        made_of = {key: self.spec.get(key) for key in ("template", "slurmd", "extraConf")}
+        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:10]
 
     @classmethod
     def from_json(cls, raw: Json) -> NodeSet:
@@ -64,15 +89,22 @@ class KubeNode:
     unschedulable: bool = False
     cordon_reason: str | None = None
     conditions: tuple[tuple[str, str, str], ...] = ()  # (type, reason, message) of those that are True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Json, ...] = ()
+    hostname_override: str = ""
 
     @classmethod
     def from_json(cls, raw: Json) -> KubeNode:
         """Reads one item of a list."""
         conditions = (raw.get("status") or {}).get("conditions") or []
+        spec, annotations = raw.get("spec") or {}, raw["metadata"].get("annotations") or {}
         return cls(
             name=raw["metadata"]["name"],
-            unschedulable=bool((raw.get("spec") or {}).get("unschedulable")),
-            cordon_reason=(raw["metadata"].get("annotations") or {}).get(NODE_CORDON_REASON),
+            unschedulable=bool(spec.get("unschedulable")),
+            cordon_reason=annotations.get(NODE_CORDON_REASON),
+            labels=raw["metadata"].get("labels") or {},
+            taints=tuple(spec.get("taints") or ()),
+            hostname_override=annotations.get(HOSTNAME_OVERRIDE, ""),
             conditions=tuple(
                 (c["type"], c.get("reason", ""), c.get("message", ""))
                 for c in conditions
@@ -96,6 +128,9 @@ class WorkerPod:
     cordoned: bool = False
     protected: bool = False
     deletion_cost: int = 0
+    revision: str = ""
+    pinned_to: str = ""
+    daemon: bool = False
     slurm_conditions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -113,6 +148,16 @@ class WorkerPod:
         """The number behind the last dash; -1 without one."""
         tail = self.name.rpartition("-")[2]
         return int(tail) if tail.isdecimal() else -1
+
+    @property
+    def target(self) -> str:
+        """The node it is on, or the only one it may come onto."""
+        return self.node or self.pinned_to
+
+    @property
+    def ended(self) -> bool:
+        """Its containers ended for good."""
+        return self.phase in ("Failed", "Succeeded")
 
     @property
     def healthy(self) -> bool:
@@ -137,6 +182,9 @@ class WorkerPod:
             cordoned=annotations.get(POD_CORDON) == "true",
             protected=(meta.get("labels") or {}).get(POD_PROTECT) == "true",
             deletion_cost=_integer(annotations.get(DELETION_COST)),
+            revision=(meta.get("labels") or {}).get(REVISION, ""),
+            pinned_to=_pinned_to(spec),
+            daemon=(meta.get("labels") or {}).get(SCALING_MODE) == "DaemonSet",
             slurm_conditions={t: c.get("message", "") for t, c in true.items() if is_slurm_condition(t)},
         )
 
@@ -164,6 +212,23 @@ class SlurmNode:
 def is_slurm_condition(kind: str) -> bool:
     """Whether a pod condition is one of the operator's."""
     return kind.startswith(CONDITION_PREFIX)
+
+
+def pinned(node: str) -> Json:
+    """The node affinity that lets a pod run on this node alone."""
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [only]}]}
+    }
+
+
+def _pinned_to(spec: Json) -> str:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    fields = [
+        row for term in required.get("nodeSelectorTerms") or () for row in term.get("matchFields") or ()
+    ]
+    return str(fields[0]["values"][0]) if fields else ""
 
 
 def _epoch(stamp: str | None) -> float:

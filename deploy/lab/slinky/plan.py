@@ -7,6 +7,7 @@ node; every step treats that the way v1.2.1 does, which is not always safe.
 from __future__ import annotations
 
 import json
+import math
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -177,6 +178,18 @@ def condemned(pods: Collection[WorkerPod], replicas: int) -> list[WorkerPod]:
         return (bool(pod.node), phase, unready, pod.deletion_cost, not pod.cordoned, -pod.ordinal)
 
     return sorted(pods, key=cost)[: max(0, len(pods) - replicas)]
+
+
+def outdated(pods: Collection[WorkerPod], revision: str, total: int, lost: int) -> list[WorkerPod]:
+    """The pods a rolling update takes away now: old ones that are unhealthy, and as many others as a quarter
+    of `total` allows beside the new ones that are not Ready yet and the `lost` ones that are not there.
+    """
+    living = [pod for pod in pods if not pod.terminating]
+    old = [pod for pod in living if pod.revision != revision]
+    unready = sum(pod.ready_since is None for pod in living if pod.revision == revision)
+    healthy = [pod for pod in old if pod.healthy]
+    spared = len(healthy) - max(0, math.ceil(total / 4) - unready - lost)
+    return [pod for pod in old if not pod.healthy] + condemned(healthy, max(0, spared))
 
 
 def sanitize(text: str) -> str:

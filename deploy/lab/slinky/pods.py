@@ -23,30 +23,46 @@ def worker_labels(nodeset: NodeSet) -> dict[str, str]:
     }
 
 
-def worker_pod(nodeset: NodeSet, controller: Json, ordinal: int) -> Json:
-    """The pod of one ordinal; pod name, hostname and Slurm node name are the same word."""
-    spec = nodeset.spec
-    template = spec.get("template") or {}
-    extra = template.get("metadata") or {}
-    padded = str(ordinal).zfill(int(spec.get("ordinalPadding", 0)))
+def worker_pod(nodeset: NodeSet, controller: Json, ordinal: int, pin: str = "") -> Json:
+    """The pod of one ordinal; pod name, hostname and Slurm node name are the same word. `pin` is the only
+    node it may run on.
+    """
+    padded = str(ordinal).zfill(int(nodeset.spec.get("ordinalPadding", 0)))
     name = f"{nodeset.name}-{padded}"
-    pod_spec = merge(_pod_spec(nodeset, controller), template.get("spec") or {})
+    pod_spec = template(nodeset, controller)
     if "hostname" in pod_spec:
         pod_spec["hostname"] = f"{pod_spec['hostname']}{padded}"
     pod_spec.setdefault("hostname", name)
-    identity = {
-        model.POD_NAME: name,
-        model.POD_INDEX: padded,
-        model.POD_HOSTNAME: pod_spec["hostname"],
-        model.SCALING_MODE: "StatefulSet",
-    }
+    if pin:
+        pod_spec["affinity"] = {**pod_spec.get("affinity", {}), "nodeAffinity": model.pinned(pin)}
+    identity = {model.POD_NAME: name, model.POD_INDEX: padded, model.SCALING_MODE: "StatefulSet"}
+    return _pod(nodeset, pod_spec, {"name": name}, identity)
+
+
+def daemon_pod(nodeset: NodeSet, controller: Json, node: str, hostname: str) -> Json:
+    """The pod of one node; its name is left to chance, its hostname is the Slurm node name."""
+    pod_spec = {**template(nodeset, controller), "hostname": hostname}
+    pod_spec["affinity"] = {**pod_spec.get("affinity", {}), "nodeAffinity": model.pinned(node)}
+    identity = {model.POD_NAME: "", model.SCALING_MODE: "DaemonSet"}
+    return _pod(nodeset, pod_spec, {"generateName": f"{nodeset.name}-"}, identity)
+
+
+def template(nodeset: NodeSet, controller: Json) -> Json:
+    """The spec that every worker of a NodeSet starts from."""
+    laid = (nodeset.spec.get("template") or {}).get("spec") or {}
+    return dict(merge(_pod_spec(nodeset, controller), laid))
+
+
+def _pod(nodeset: NodeSet, pod_spec: Json, named: Json, identity: dict[str, str]) -> Json:
+    extra = (nodeset.spec.get("template") or {}).get("metadata") or {}
+    ours = {model.POD_HOSTNAME: pod_spec["hostname"], model.REVISION: nodeset.revision, **identity}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name,
+            **named,
             "namespace": nodeset.namespace,
-            "labels": {**(extra.get("labels") or {}), **worker_labels(nodeset), **identity},
+            "labels": {**(extra.get("labels") or {}), **worker_labels(nodeset), **ours},
             "annotations": {
                 **(extra.get("annotations") or {}),
                 "kubectl.kubernetes.io/default-container": "slurmd",

@@ -38,24 +38,30 @@ def condition_patch(shown: Mapping[str, str], wanted: Mapping[str, str], now: fl
 
 
 def nodeset_status(
-    nodeset: NodeSet, pods: Collection[WorkerPod], records: Mapping[str, SlurmNode]
+    nodeset: NodeSet,
+    pods: Collection[WorkerPod],
+    records: Mapping[str, SlurmNode],
+    desired: int,
+    pins: Json | None,
 ) -> dict[str, Any]:
-    """The counts of a NodeSet; every pod counts as updated, since no update strategy is played."""
+    """The counts of a NodeSet, its revision, and where its ordinals are pinned to, as a merge patch."""
+    gone = dict.fromkeys(nodeset.pins.keys() - (pins or {}).keys())
     known = [records[p.slurm_name].state for p in pods if p.slurm_name in records]
     ready = sum(p.phase == "Running" and p.ready_since is not None for p in pods)
     return {
         "replicas": len(pods),
-        "updatedReplicas": sum(not p.terminating for p in pods),
+        "updatedReplicas": sum(not p.terminating and p.revision == nodeset.revision for p in pods),
         "readyReplicas": ready,
         "availableReplicas": ready,
         "unavailableReplicas": len(pods) - ready,
-        "desired": nodeset.replicas,
+        "desired": desired,
         "slurmIdle": sum("IDLE" in s for s in known),
         "slurmAllocated": sum(bool(s & {"ALLOCATED", "MIXED"}) for s in known),
         "slurmDown": sum("DOWN" in s for s in known),
         "slurmDrain": sum("DRAIN" in s for s in known),
         "observedGeneration": nodeset.raw["metadata"].get("generation", 0),
-        "nodeSetHash": "",
+        "nodeSetHash": nodeset.revision,
+        "ordinalToNode": None if pins is None else {**pins, **gone},
         "selector": f"app.kubernetes.io/instance={nodeset.name},app.kubernetes.io/name=slurmd",
     }
 

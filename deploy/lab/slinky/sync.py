@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from . import plan, pods, status
+from . import placing, plan, pods, status
 from .kube import Kube, KubeError
 from .lag import Span, adopt_delay
 from .model import POD_CORDON, Json, KubeNode, NodeSet, SlurmNode, WorkerPod
@@ -47,6 +47,7 @@ class NodeSetPass:
         self._controller = controller
         self._habits = habits
         self._now = now
+        self._template = pods.template(nodeset, controller)
         self._pods: list[WorkerPod] = []
         self._nodes: dict[str, KubeNode] = {}
         self._records: dict[str, SlurmNode] = {}
@@ -107,17 +108,49 @@ class NodeSetPass:
             self._apply(actions)
 
     def _scale(self) -> None:
-        out = plan.condemned(self._pods, self._nodeset.replicas)
-        going = {pod.uid for pod in out}
+        """Pods of the other scaling mode go once those of this one are made, old revisions at last."""
+        mine = [pod for pod in self._pods if pod.daemon == self._nodeset.daemons]
+        made, out = self._daemons(mine) if self._nodeset.daemons else self._replicas(mine)
+        if not made:
+            out = out or [pod for pod in self._pods if pod not in mine]
+        going = {pod.uid for pod in out + self._outdated([pod for pod in mine if pod not in out])}
         for pod in self._pods:
             record = self._record(pod)
             if pod.uid in going:
                 self._apply(plan.condemn(pod, record))
             else:
                 self._apply(plan.keep(pod, self._nodes.get(pod.node), record) + plan.tidy(pod))
-        for ordinal in plan.missing_ordinals(self._pods, self._nodeset.replicas):
-            self._tell("ScalingUp", f"Creating Pod {self._nodeset.name}-{ordinal}")
-            self._kube.create(self._path("pods"), pods.worker_pod(self._nodeset, self._controller, ordinal))
+
+    def _replicas(self, mine: list[WorkerPod]) -> tuple[int, list[WorkerPod]]:
+        """Makes what is missing of the replicas: how many, and the pods that are too many."""
+        nodeset, controller = self._nodeset, self._controller
+        pinned = nodeset.pins if nodeset.pin_to_node else {}
+        missing = plan.missing_ordinals(mine, nodeset.replicas)
+        for ordinal in missing:
+            node = self._nodes.get(str(pinned.get(str(ordinal), "")))
+            pin = node.name if node and placing.fits(self._template, node)[0] else ""
+            self._make(f"{nodeset.name}-{ordinal}", pods.worker_pod(nodeset, controller, ordinal, pin))
+        return len(missing), plan.condemned(mine, nodeset.replicas)
+
+    def _daemons(self, mine: list[WorkerPod]) -> tuple[int, list[WorkerPod]]:
+        """Makes a worker on each node that lacks one: how many, and the pods that are not to be."""
+        lacking, surplus = placing.daemons(self._template, self._nodes.values(), mine)
+        for node in lacking:
+            pod = pods.daemon_pod(self._nodeset, self._controller, node.name, placing.hostname(node))
+            self._make(f"for {node.name}", pod)
+        return len(lacking), surplus
+
+    def _outdated(self, stay: list[WorkerPod]) -> list[WorkerPod]:
+        """The ones a rolling update takes away now."""
+        nodeset = self._nodeset
+        if nodeset.daemons:
+            return plan.outdated(stay, nodeset.revision, len(stay), lost=0)
+        lost = nodeset.replicas - sum(not pod.terminating for pod in stay)
+        return plan.outdated(stay, nodeset.revision, nodeset.replicas, max(0, lost))
+
+    def _make(self, what: str, pod: Json) -> None:
+        self._tell("ScalingUp", f"Creating Pod {what}")
+        self._kube.create(self._path("pods"), pod)
 
     def _drop_unregistered(self) -> None:
         if self._rest is None:
@@ -135,7 +168,10 @@ class NodeSetPass:
         self._read_slurm()
 
     def _show(self, may_show: MayShow) -> None:
-        totals = status.nodeset_status(self._nodeset, self._pods, self._records)
+        pinned = placing.pins(self._nodeset, self._template, self._nodes, self._pods)
+        wanted = sum(placing.fits(self._template, node)[0] for node in self._nodes.values())
+        desired = wanted if self._nodeset.daemons else self._nodeset.replicas
+        totals = status.nodeset_status(self._nodeset, self._pods, self._records, desired, pinned)
         if status.differs(self._nodeset, totals):
             path = status.nodeset_path(self._nodeset)
             self._kube.patch(path, {"status": totals})

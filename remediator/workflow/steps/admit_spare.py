@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from remediator.actuators.ports import Unfit
-from remediator.errors import BadInput, Blocked
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.workflow.conditions import demand_slurm
 from remediator.workflow.context import Context
-from remediator.workflow.places import place_name
 from remediator.workflow.step import Writing
 from remediator.workflow.steps.claim_spare import take_another
+from remediator.workflow.successors import widen_places
 
 
 class AdmitSpare(Writing):
@@ -32,6 +30,7 @@ class AdmitSpare(Writing):
         if trial.state != "proven":
             why = f"{spare.node} is to be tested again: {trial.sentence}"
             return Wait(why, after=0.0, facts={"again": ["validate-spare"]})
+        demand_slurm(context)
         return None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
@@ -41,19 +40,10 @@ class AdmitSpare(Writing):
     def act(self, context: Context) -> Outcome | None:
         """Swap the taints; a spare that cannot be taken any more makes room for the next one."""
         spare = context.the_spare
-        self._keep_for_the_job(context)
+        # The worker comes back IDLE: a job that waits for it gets it into its place first.
+        widen_places(context, {name: name for name in context.incident.slurm_nodes})
         try:
             context.spares.admit(spare)
         except Unfit as error:
             return take_another(spare, f"{spare.node} cannot be taken any more: {error}")
         return None
-
-    def _keep_for_the_job(self, context: Context) -> None:
-        """The worker comes back IDLE: a job that waits for it gets it into its place first. Only a help."""
-        for run in context.runs:
-            kept = context.slurm.reservation(place_name(context.incident, run))
-            if kept is not None:
-                nodes = dict.fromkeys([*kept.nodes, *context.incident.slurm_nodes])
-                with suppress(Blocked, BadInput):
-                    context.slurm.resize_reservation(kept.name, list(nodes))
-                return

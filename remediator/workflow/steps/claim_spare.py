@@ -7,6 +7,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
+from remediator.workflow.conditions import demand_slurm
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing, would
 from remediator.workflow.veto import demand_no_veto
@@ -64,6 +65,7 @@ class ClaimSpare(Writing):
             return Done(f"spare {spare.node} is claimed", {"spare": spare.node})
         if is_gone(context, spare):
             return Wait(f"{spare.node} is gone", after=0.0, facts={"refuse": spare.uid})
+        demand_slurm(context)
         return None
 
     def _none(self, context: Context, why: str) -> Outcome:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Hold, Outcome, Yield
+from remediator.model.plan import Done, Hold, Outcome, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
@@ -14,7 +14,7 @@ from slurm_bridge.model import SlurmNode
 from slurm_bridge.reasons import quoted
 
 FORGET_S = 5.0  # how long slurmctld may forget what it acknowledged, when it is killed
-SEEN, THEIRS = "seen_at", "theirs"
+SEEN, STOOD, THEIRS = "seen_at", "stood_on", "theirs"
 
 
 class DrainSlurm(Writing):
@@ -35,27 +35,39 @@ class DrainSlurm(Writing):
         theirs = {node.name: node.reason for node in nodes if somebody_elses(node, context.incident)}
         if SEEN in context.row.facts:
             return self._again(context, nodes, theirs)
+        before: dict[str, str] = context.row.facts.get(THEIRS, {})
+        if not before.keys() <= theirs.keys():
+            were = _quoted({name: why for name, why in before.items() if name not in theirs})
+            return Yield(f"{were}, and somebody has resumed it: it is not drained again", "slurm")
+        if self._to_drain(context, nodes):
+            return None
         if theirs:
             return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
-        if context.row.facts.get(THEIRS):
-            were = _quoted(context.row.facts[THEIRS])
-            return Yield(f"{were}, and somebody has resumed it: it is not drained again", "slurm")
-        drained = all(is_our_drain(node, context.incident) for node in nodes)
-        return self._done(context) if drained else None
+        return self._done(context)
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes, and the reason they get."""
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One DRAIN per node; the check right before has read their owners, and repeating a DRAIN is none."""
-        for name in context.incident.slurm_nodes:
+        """One DRAIN per node that is nobody else's, also when another worker of the machine is. The owner of
+        a single one was read by the check right before.
+        """
+        names = list(context.incident.slurm_nodes)
+        if len(names) > 1:
+            names = [node.name for node in self._to_drain(context, map(context.slurm.node, names))]
+        for name in names:
             context.slurm.drain(name, context.incident.drain_reason)
         return None
 
+    def _to_drain(self, context: Context, nodes: Iterable[SlurmNode]) -> list[SlurmNode]:
+        incident = context.incident
+        return [n for n in nodes if not is_our_drain(n, incident) and not somebody_elses(n, incident)]
+
     def _done(self, context: Context) -> Done:
-        facts = {SEEN: context.now, "ctld_started": context.slurm.config().started_at}
-        return Done(f"Slurm drains {', '.join(context.incident.slurm_nodes)}", facts)
+        names = list(context.incident.slurm_nodes)
+        facts = {SEEN: context.now, STOOD: names, "ctld_started": context.slurm.config().started_at}
+        return Done(f"Slurm drains {', '.join(names)}", facts)
 
     def foresee(self, context: Context) -> Outcome:
         """Blocked by somebody else's reason as ever."""
@@ -68,9 +80,19 @@ class DrainSlurm(Writing):
         missing = [n.name for n in nodes if not still_drained(n.is_drain, n.reason, context.incident.id)]
         if not missing:
             return self._done(context)
-        if self._forgotten(context):
+        moved = [name for name in missing if self._moved(context, name)]
+        if moved:
+            left = [name for name in context.incident.slurm_nodes if name not in moved]
+            return Wait(f"{', '.join(moved)} runs on another machine now", 0.0, {"workers": left})
+        came_later = set(missing).isdisjoint(context.row.facts.get(STOOD, missing))
+        if came_later or self._forgotten(context):
             return None
         return Yield(f"somebody resumed {', '.join(missing)}", "slurm")
+
+    def _moved(self, context: Context, name: str) -> bool:
+        """A rollout, say, has made its pod anew: on another machine it is not ours to drain."""
+        pod = context.nodes.worker(name)
+        return pod is not None and pod.node not in {"", context.incident.node}
 
     def _forgotten(self, context: Context) -> bool:
         facts = context.row.facts

@@ -14,6 +14,7 @@ from remediator.model.run import JobRun
 from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on
+from remediator.workflow.ownership import still_drained
 from remediator.workflow.step import Writing
 from remediator.workflow.veto import demand_no_veto
 
@@ -21,6 +22,7 @@ BUDGET_S = 5.0  # between two tries at a pod that a disruption budget keeps
 PATIENCE_S = 120.0  # how long a budget is waited for before people are asked
 HELD_S = 30.0
 LATE_S = 60.0  # how much longer than its grace an evicted pod may take
+EVICTED = "evicted_workers"
 
 
 class EvictPods(Writing):
@@ -39,6 +41,9 @@ class EvictPods(Writing):
             return Done(f"no pod is left on {context.incident.node}", {"proof": _proof(node)})
         if all(pod.terminating for pod in pods):
             return _while_leaving(context, node, pods)
+        back = _back(context, pods)
+        if back:
+            return lost_condition(context, ()) or _held_back(context, back)
         if any(is_slurm_worker(pod) for pod in pods) and jobs_on(context):
             raise Blocked("a job is on the worker again: nothing is evicted")
         return lost_condition(context, _staying_workers(pods))
@@ -49,13 +54,19 @@ class EvictPods(Writing):
 
     def act(self, context: Context) -> Outcome | None:
         """Every pod that is not leaving yet, in the version that was judged; a disruption budget is waited
-        for, never passed by.
+        for, never passed by. A worker that came back onto the machine is drained again instead.
         """
         seen = demand_no_veto(context)
+        pods = [pod for pod in seen.pods if _counts(pod)]
+        back = _back(context, pods)
+        if back:
+            for name in back:
+                context.slurm.drain(name, context.incident.drain_reason)
+            return None
         context.nodes.fence(context.incident, seen.node, cordon=True)
         blocked: list[str] = []
         later: list[Retry] = []
-        for pod in filter(_counts, seen.pods):
+        for pod in pods:
             try:
                 context.nodes.evict(pod)
             except Blocked as error:
@@ -65,7 +76,7 @@ class EvictPods(Writing):
             except Retry as error:  # the server is throttling: the other pods have to wait as well
                 later.append(error)
                 break
-        return _after_refusals(context, blocked, later)
+        return _after_refusals(context, blocked, later) or _evicted(pods)
 
     def foresee(self, context: Context) -> Outcome:
         """Blocked by a veto as ever."""
@@ -91,6 +102,30 @@ def _counts(pod: PodView) -> bool:
 def _staying_workers(pods: list[PodView]) -> list[str]:
     """Slurm nodes whose DRAIN must stand; a worker that moved comes up elsewhere without it."""
     return [name for pod in pods if not pod.terminating and (name := slurm_node(pod)) is not None]
+
+
+def _evicted(pods: Sequence[PodView]) -> Outcome | None:
+    """Which workers left, so that one that comes back onto the machine is known."""
+    left = {name: pod.uid for pod in pods if (name := slurm_node(pod)) is not None}
+    return Wait(f"{', '.join(sorted(left))} is evicted", after=0.2, facts={EVICTED: left}) if left else None
+
+
+def _back(context: Context, pods: Sequence[PodView]) -> list[str]:
+    """Workers that we evicted and that run on this very machine again."""
+    left: dict[str, str] = context.row.facts.get(EVICTED, {})
+    found = {slurm_node(pod): pod.uid for pod in pods if not pod.terminating}
+    return sorted(name for name, uid in found.items() if name in left and left[name] != uid)
+
+
+def _held_back(context: Context, names: Sequence[str]) -> Hold | None:
+    """None while one of them may take jobs: the operator sets a worker of DaemonSet mode IDLE."""
+    seen = [context.slurm.node(name) for name in names]
+    if not all(still_drained(node.is_drain, node.reason, context.incident.id) for node in seen):
+        return None
+    return Hold(
+        f"worker {', '.join(names)} came back onto {context.incident.node} after its eviction: its pod "
+        f"tolerates the taints that keep workers off"
+    )
 
 
 def _after_refusals(context: Context, blocked: Sequence[str], later: Sequence[Retry]) -> Outcome | None:

@@ -11,6 +11,7 @@ from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on, may_be_forced
 from remediator.workflow.step import Writing
 from remediator.workflow.veto import demand_no_veto
+from slurm_bridge.model import SlurmJob, SlurmNode
 
 
 class ForceDown(Writing):
@@ -22,10 +23,11 @@ class ForceDown(Writing):
     def check(self, context: Context) -> Outcome | None:
         """Done when nothing is left; Blocked when something there may not be forced."""
         left = jobs_on(context)
-        if not left and not any(context.slurm.node(name).is_busy for name in context.incident.slurm_nodes):
+        busy = self._busy(context, left)
+        if not busy:
             return Done("nothing to force")
-        if all(context.slurm.node(name).is_down for name in context.incident.slurm_nodes):
-            return Done(f"{', '.join(context.incident.slurm_nodes)} is DOWN")
+        if all(node.is_down for node in busy):
+            return Done(f"{', '.join(node.name for node in busy)} is DOWN")
         if not may_be_forced(context, left):
             names = ", ".join(f"job {job.address}" for job in left)
             raise Blocked(f"{names} may not be ended by force")
@@ -38,7 +40,13 @@ class ForceDown(Writing):
 
     def act(self, context: Context) -> Outcome | None:
         """DOWN on each literal node that still has something."""
-        for name in context.incident.slurm_nodes:
-            if context.slurm.node(name).is_busy:
-                context.slurm.set_down(name, context.incident.drain_reason)
+        for node in self._busy(context, jobs_on(context)):
+            if not node.is_down:
+                context.slurm.set_down(node.name, context.incident.drain_reason)
         return None
+
+    def _busy(self, context: Context, left: list[SlurmJob]) -> list[SlurmNode]:
+        """The machine's Slurm nodes that something is left on."""
+        held = {name for job in left for name in job.nodes}
+        nodes = [context.slurm.node(name) for name in context.incident.slurm_nodes]
+        return [node for node in nodes if node.is_busy or node.name in held]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from remediator.errors import Retry
+from remediator.kube.pods import slurm_node
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
@@ -21,8 +22,14 @@ class Survey(Step):
     bound_s = 10.0
 
     def check(self, context: Context) -> Outcome | None:
-        """Wait with the new runs as facts, or Done when all are on the books."""
+        """Wait with the new runs as facts, or Done when all are on the books. A worker that came after the
+        incident was opened is drained first.
+        """
         names = frozenset(context.incident.slurm_nodes)
+        came = self._came_meanwhile(context)
+        if came:
+            drain = {"workers": sorted({*names, *came}), "again": "drain-slurm"}
+            return Wait(f"{', '.join(came)} came onto the machine before its fence", 0.0, drain)
         everybody = context.slurm.jobs()
         jobs = [job for job in everybody if job.holds_nodes and names & set(job.nodes)]
         if not jobs:
@@ -35,6 +42,10 @@ class Survey(Step):
             facts = {"runs": [run.model_dump(mode="json") for run in fresh]}
             return Wait(f"job runs found on {', '.join(sorted(names))}: {len(fresh)}", after=0.0, facts=facts)
         return self._complete(context)
+
+    def _came_meanwhile(self, context: Context) -> list[str]:
+        here = {slurm_node(pod) for pod in context.nodes.pods_on(context.incident.node) if not pod.finished}
+        return sorted(name for name in here - set(context.incident.slurm_nodes) if name)
 
     def foresee(self, context: Context) -> Outcome:
         """Looking is free."""

@@ -10,6 +10,7 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
+from remediator.workflow.conditions import demand_slurm
 from remediator.workflow.context import Context
 from remediator.workflow.step import Writing
 from remediator.workflow.steps.claim_spare import is_gone, take_another
@@ -35,7 +36,10 @@ class ValidateSpare(Writing):
         trial = self._trial(context, spare)
         if trial.state == "proven" and not trial.pod:
             return Done(trial.sentence)
-        return Wait(trial.sentence, after=1.0) if trial.state == "running" else None
+        if trial.state == "running":
+            return Wait(trial.sentence, after=1.0)
+        demand_slurm(context)
+        return None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """For which incident; the record of the claim names the spare."""

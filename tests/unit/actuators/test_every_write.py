@@ -24,7 +24,7 @@ from slurm_bridge.model import SlurmJob
 
 READS = {
     Scheduler: {"node", "job", "jobs", "reservations", "reservation", "config"},
-    Nodes: {"node", "pods_on", "worker"},
+    Nodes: {"node", "pods_on", "worker", "rollout"},
     Spares: {"offers", "is_claimed", "is_admitted", "is_detached"},
     Acceptance: {"look"},
 }
@@ -92,7 +92,7 @@ def arguments(method: Callable[..., Any]) -> dict[str, Any]:
         "reason": "remediator: x", "job_id": 7, "job": SlurmJob(7, "RUNNING", nodes=(WORKER,)),
         "incident": incident, "pod": pod, "spare": Spare(node=NODE, uid="u", incident="i1"),
         "pool": {}, "like": {}, "cordon": True, "as_spare": False, "node": NODE, "uid": "u", "tag": "i1",
-        "sentence": "passed", "seen": SEEN, "held": False,
+        "sentence": "passed", "seen": SEEN, "held": False, "pods": [pod],
     }  # fmt: skip
     return {name: known[name] for name in inspect.signature(method).parameters if name != "self"}
 

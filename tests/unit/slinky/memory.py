@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.lab.slinky import status
 from deploy.lab.slinky.kube import CUSTOM, Kube, KubeError
-from deploy.lab.slinky.model import POD_CORDON, Json, SlurmNode
+from deploy.lab.slinky.model import POD_CORDON, REVISION, Json, NodeSet, SlurmNode
 from deploy.lab.slinky.plan import SetSlurm
 from deploy.lab.slinky.slurm import SlurmError, SlurmRest
 
@@ -31,7 +31,9 @@ READY = {"type": "Ready", "status": "True", "lastTransitionTime": status.stamp(N
 def pod(name: str = "worker-0", **metadata: Any) -> Json:
     """A Ready worker pod on gpu-0."""
     owner = {"uid": "nu"}
+    of = NodeSet.from_json(NODESET)
     meta = {"namespace": "slurm", "name": name, "uid": f"uid-{name}", "ownerReferences": [owner], **metadata}
+    meta["labels"] = {REVISION: of.revision, **meta.get("labels", {})}
     spec = {"nodeName": "gpu-0", "hostname": name}
     return {"metadata": meta, "spec": spec, "status": {"phase": "Running", "conditions": [READY]}}
 
@@ -81,8 +83,8 @@ class MemoryKube(Kube):
         return [body["reason"] for path, body in self.created if path.endswith("/events")]
 
     def pods_made(self) -> list[str]:
-        """Names of the pods created."""
-        return [body["metadata"]["name"] for path, body in self.created if path.endswith("/pods")]
+        """Host names of the pods created: of most of them their own name, too."""
+        return [body["spec"]["hostname"] for path, body in self.created if path.endswith("/pods")]
 
     def cordons(self) -> list[Any]:
         """Values written to pod-cordon; None where it was removed."""

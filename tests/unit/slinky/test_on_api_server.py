@@ -112,10 +112,10 @@ def test_token_without_its_key_is_tried_again(kube: Kube, token: Json) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"scalingMode": "DaemonSet"},
-        {"pinToNode": True},
+        {"scalingMode": "Deployment"},
         {"replicas": -1},
-        {"updateStrategy": {"type": "RollingUpdate"}},
+        {"updateStrategy": {"type": "OnDelete"}},
+        {"pruneSlurmNodeRecords": "NodeNotFound"},
     ],
 )
 def test_nodeset_asking_for_what_is_not_played_is_refused(kube: Kube, wrong: dict[str, Any]) -> None:
@@ -138,10 +138,14 @@ def test_shared_manifests_and_status_are_accepted(kube: Kube) -> None:
     )
     assert kube.create(f"{SLURM}/services", pods.workers_service(nodeset))
     assert kube.create(f"{SLURM}/events", status.event(nodeset, "SyncFailed", "text", 1000.0))
-    totals = status.nodeset_status(nodeset, [], {})
+    totals = status.nodeset_status(nodeset, [], {}, nodeset.replicas, {"0": "gpu-0"})
     kube.patch(status.nodeset_path(nodeset), {"status": totals})
     (raw,) = kube.items(collection("NodeSet"))
     assert not status.differs(NodeSet.from_json(raw), totals)
+    unpinned = status.nodeset_status(NodeSet.from_json(raw), [], {}, nodeset.replicas, None)
+    kube.patch(status.nodeset_path(nodeset), {"status": unpinned})
+    (raw,) = kube.items(collection("NodeSet"))
+    assert NodeSet.from_json(raw).pins == {}
 
 
 def test_existing_and_missing_objects_are_no_errors(kube: Kube) -> None:

@@ -33,6 +33,7 @@ def test_labels_say_whose_it_is() -> None:
         "nodeset.slinky.slurm.net/pod-index": "3",
         "nodeset.slinky.slurm.net/pod-hostname": "worker-3",
         "nodeset.slinky.slurm.net/scaling-mode": "StatefulSet",
+        "controller.kubernetes.io/hash": NODESET.revision,
     }
 
 
