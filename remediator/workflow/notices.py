@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from remediator.model.incident import RESTART_JOB, Incident
+from remediator.model.incident import RESTART_JOB, SILENT_NODE, Incident
 from remediator.model.message import Message
 from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
@@ -48,6 +48,11 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"{incident.node} under your {job} is failing ({incident.cause}). The job is left alone "
             f"because {run.why}; save what you can and end it, its node waits for that."
         )
+    elif incident.rule == SILENT_NODE:
+        text = (
+            f"{incident.node} under your {job} is silent ({incident.cause}), so the job cannot be told to "
+            f"save. It is restarted once on other nodes under the same id: when its old processes are gone, "
+            f"else after Slurm's own delay."
     elif run.held_because:
         text = (
             f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM and time "

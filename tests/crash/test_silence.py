@@ -10,7 +10,7 @@ import pytest
 
 from remediator.errors import Ambiguous
 from remediator.model.signal import SILENT, Signal
-from remediator.store import signals
+from remediator.store import outbox, signals
 from remediator.workflow.silence import KUBELET_GRACE_S, OUT_OF_SERVICE
 from tests.crash.test_river import chain_is_whole
 from tests.fakes.river import WORKER, River
@@ -97,6 +97,17 @@ def test_a_silent_machine_goes_down_and_its_job_waits_for_slurms_own_delay(river
     assert SICK not in seen.nodes
     assert river.slurm.count("start_now", str(job)) == 0
     assert chain_is_whole(river)
+
+
+def test_the_owner_is_not_promised_time_to_save(river: River) -> None:
+    river.submit_job()
+    freeze(river)
+    river.run(10.0)
+    with river.store.read() as connection:
+        messages = [found.message for found in outbox.due(connection, river.clock.now())]
+    (text,) = (message.text for message in messages if message.audience == "user:alice")
+    assert "cannot be told to save" in text
+    assert "SIGTERM" not in text
 
 
 @pytest.mark.parametrize("proof", PROOFS)
