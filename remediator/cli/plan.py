@@ -84,6 +84,7 @@ def _lines(outlook: Outlook) -> list[str]:
         lines.append(
             f"at stake: {outlook.gpu_hours_at_stake} GPU-hours since the last start of what is moved"
         )
+    lines += [f"cannot be reached now: slurmd of {name} does not answer" for name in outlook.mute]
     if outlook.plan == "replace":
         lines += _spare(outlook)
     lines += [f"vetoed by {veto}: no cordon, no eviction, no replacement" for veto in outlook.vetoes]

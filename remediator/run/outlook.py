@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -77,8 +78,8 @@ class JobOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The whole answer. `budgets`: what it would draw on, each with why it has to wait, if so. `unknown`:
-    what could not be read and is therefore not in it.
+    """The whole answer. `mute`: Slurm nodes that do not answer now. `budgets`: what it would draw on, each
+    with why it has to wait, if so. `unknown`: what could not be read and is therefore not in it.
     """
 
     node: str
@@ -97,6 +98,7 @@ class Outlook:
     vetoes: tuple[str, ...]
     maintenance: tuple[str, ...]
     holds: tuple[str, ...]
+    mute: tuple[str, ...]
     budgets: dict[str, str]
     unknown: tuple[str, ...]
 
@@ -104,6 +106,14 @@ class Outlook:
     def knows_jobs(self) -> bool:
         """Whether Slurm said which jobs are there: else an empty list says nothing."""
         return not any(found.startswith("jobs:") for found in self.unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Saves:
+    """How long Slurm lets a job save (seconds), and the Slurm nodes that nobody can tell to."""
+
+    kill_wait: int | None
+    mute: frozenset[str]
 
 
 class Foresight:
@@ -134,7 +144,9 @@ class Foresight:
             holds = _holds(connection, machine)
             taken = set(spares.taken(connection))
         replaces = decision.plan == "replace"
-        jobs = self._jobs(machine, decision)
+        workers = self._workers(machine)
+        mute = tuple(node.name for node in workers if node.is_silent)
+        jobs = self._jobs(machine, decision, frozenset(mute))
         spare, refused = self._spare(machine, view, taken) if replaces else (None, ())
         return Outlook(
             node=name,
@@ -152,7 +164,8 @@ class Foresight:
             without_spare=self._without_spare(machine),
             vetoes=self._vetoes(view),
             maintenance=self._maintenance(machine),
-            holds=(*self._dry_run(), *holds, *self._foreign(machine), *machine.reports),
+            holds=(*self._dry_run(), *holds, *_foreign(workers), *machine.reports),
+            mute=mute,
             budgets=budgets,
             unknown=tuple(self._unknown),
         )
@@ -181,13 +194,14 @@ class Foresight:
         now = self._clock.now()
         return {name: ledger.refused(connection, machine.pool or "", name, now) or "" for name in drawn}
 
-    def _jobs(self, machine: Machine, decision: Decision) -> tuple[JobOutlook, ...]:
+    def _jobs(self, machine: Machine, decision: Decision, mute: frozenset[str]) -> tuple[JobOutlook, ...]:
         names = frozenset(machine.slurm_nodes)
         listed = self._try("jobs", lambda: self._slurm.jobs(deadline=READ_S)) or ()
         config = self._try("KillWait", lambda: self._slurm.config(deadline=READ_S)) or SlurmConfig()
         here = [job for job in listed if job.holds_nodes and names & set(job.nodes)]
         moves = decision.action == "act" and decision.plan in {"replace", "move-jobs"}
-        return tuple(_job(job, names, config.kill_wait, self._clock.now(), moves) for job in here)
+        saves = _Saves(config.kill_wait, mute)
+        return tuple(_job(job, names, saves, self._clock.now(), moves) for job in here)
 
     def _spare(self, machine: Machine, view: NodeView, taken: set[str]) -> tuple[str | None, tuple[str, ...]]:
         driver = LabelledSpares(self._api, self._clock, SpareKeys())
@@ -218,13 +232,10 @@ class Foresight:
             if one.is_maintenance and name in one.nodes and (one.end is None or now < one.end)
         )
 
-    def _foreign(self, machine: Machine) -> list[str]:
-        holds = []
-        for name in machine.slurm_nodes:
-            node = self._try(f"Slurm node {name}", lambda name=name: self._slurm.node(name, deadline=READ_S))  # type: ignore[misc]
-            if node is not None and node.reason and not is_systems(node.reason):
-                holds.append(f"{name} carries the reason {quoted(node.reason)} already")
-        return holds
+    def _workers(self, machine: Machine) -> list[SlurmNode]:
+        read = partial(self._slurm.node, deadline=READ_S)
+        found = [self._try(f"Slurm node {name}", partial(read, name)) for name in machine.slurm_nodes]
+        return [node for node in found if node is not None]
 
     def _without_spare(self, machine: Machine) -> str:
         pool = self._settings.pools.get(machine.pool or "")
@@ -256,6 +267,14 @@ def _demand(machine: Machine | None, name: str) -> Machine:
     return machine
 
 
+def _foreign(workers: Iterable[SlurmNode]) -> list[str]:
+    return [
+        f"{node.name} carries the reason {quoted(node.reason)} already"
+        for node in workers
+        if node.reason and not is_systems(node.reason)
+    ]
+
+
 def _holds(connection: sa.Connection, machine: Machine) -> list[str]:
     holds = []
     paused = commands.paused_by(connection)
@@ -267,7 +286,7 @@ def _holds(connection: sa.Connection, machine: Machine) -> list[str]:
     return holds
 
 
-def _job(job: SlurmJob, sick: frozenset[str], kill_wait: int | None, now: float, moves: bool) -> JobOutlook:
+def _job(job: SlurmJob, sick: frozenset[str], saves: _Saves, now: float, moves: bool) -> JobOutlook:
     release = classify(job, sick)
     running = None if job.start_time is None else max(0.0, now - job.start_time)
     known = job.gpus is not None and running is not None
@@ -278,7 +297,7 @@ def _job(job: SlurmJob, sick: frozenset[str], kill_wait: int | None, now: float,
         user=job.user,
         kind=release.kind,
         released=released,
-        what=_what(released, moves, release.why, kill_wait),
+        what=_what(job, released, moves, release.why, saves),
         nodes=job.nodes,
         gpus=job.gpus,
         running_s=running,
@@ -286,10 +305,14 @@ def _job(job: SlurmJob, sick: frozenset[str], kill_wait: int | None, now: float,
     )
 
 
-def _what(released: bool, moves: bool, why: str, kill_wait: int | None) -> str:
+def _what(job: SlurmJob, released: bool, moves: bool, why: str, saves: _Saves) -> str:
     if not moves:
         return "runs on: it is not touched"
     if not released:
         return f"left alone: {why}; the node waits drained until it ends"
-    grace = "an unknown time" if kill_wait is None else f"{kill_wait} s"
+    mute = ", ".join(sorted(saves.mute & set(job.nodes)))
+    if mute:
+        lost = "no SIGTERM, unsaved work since the last checkpoint is lost"
+        return f"requeued once, by DOWN, as {mute} cannot be reached: {lost}; {why}"
+    grace = "an unknown time" if saves.kill_wait is None else f"{saves.kill_wait} s"
     return f"requeued once: SIGTERM, {grace} to save; {why}"

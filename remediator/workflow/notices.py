@@ -53,6 +53,7 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"{incident.node} under your {job} is silent ({incident.cause}), so the job cannot be told to "
             f"save. It is restarted once on other nodes under the same id: when its old processes are gone, "
             f"else after Slurm's own delay."
+        )
     elif run.held_because:
         text = (
             f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM and time "

@@ -97,6 +97,18 @@ def test_a_job_that_is_left_alone_says_why_and_is_not_at_stake(
     assert "waits drained" in seen.what
 
 
+def test_nobody_is_promised_a_sigterm_on_a_node_that_is_silent_now(river: River) -> None:
+    river.submit_job(gpus=16)
+    river.slurm.mark("w-gpu-0", flags=frozenset({"NOT_RESPONDING"}))
+    found = look(river)
+    (seen,) = found.jobs
+    assert seen.released
+    assert "to save" not in seen.what
+    assert "requeued once, by DOWN, as w-gpu-0 cannot be reached" in seen.what
+    assert "unsaved work since the last checkpoint is lost" in seen.what
+    assert found.mute == ("w-gpu-0",)
+
+
 def test_what_slurm_does_not_say_is_unknown_not_zero(river: River) -> None:
     river.submit_job(width=1)
     (seen,) = look(river).jobs
@@ -191,7 +203,7 @@ def test_what_cannot_be_read_is_said_and_never_taken_for_none(river: River) -> N
     river.kube.before = before
     found = look(river)
     assert [line.split(":")[0] for line in found.unknown] == [
-        "jobs", "KillWait", "spares", "pods (which counts as a veto)", "reservations", "Slurm node w-gpu-0",
+        "Slurm node w-gpu-0", "jobs", "KillWait", "spares", "pods (which counts as a veto)", "reservations",
     ]  # fmt: skip
     assert not found.knows_jobs
 
