@@ -12,6 +12,7 @@ from remediator.errors import Blocked, Fenced, Retry
 MARGIN_S = 2.0
 MIN_DEADLINE_S = 1.0
 MAX_DEADLINE_S = 5.0
+FROZEN_RETRY_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Territory(Protocol):
 
 class Guard:
     """Bound to one epoch: refuses calls after leadership moved or when the lease cannot cover them, and
-    writes that leave the `territory` or, in a dry run, all of them.
+    writes that leave the `territory` or, in a dry run and while `frozen` says why, all of them.
 
     `current` returns the present lease, or None once it is lost.
     """
@@ -47,12 +48,14 @@ class Guard:
         *,
         territory: Territory | None = None,
         dry_run: bool = False,
+        frozen: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.epoch = epoch
         self._clock = clock
         self._current = current
         self._territory = territory
         self._dry_run = dry_run
+        self._frozen = frozen
 
     def call(self, operation: str, deadline: float = MAX_DEADLINE_S) -> float:
         """The deadline (seconds, at most 5) for `operation`: it ends 2 s before the lease does.
@@ -70,10 +73,13 @@ class Guard:
     def write(self, operation: str, *, node: str = "", workers: Iterable[str] = ()) -> float:
         """As `call`, for an operation that changes something: on this Kubernetes node, or on (at least one
         of) these Slurm nodes. Blocked in a dry run, and on a node that is in no pool and no spare, or
-        Soperator's.
+        Soperator's; Retry during a mass outage.
         """
         if self._dry_run:
             raise Blocked(f"dry_run is on: would {operation}")
+        why = self._frozen()
+        if why is not None:
+            raise Retry(f"{operation}: {why}", after=FROZEN_RETRY_S)
         if self._territory is not None:
             self._stay_inside(self._territory, operation, node, tuple(workers))
         return self.call(operation)
@@ -87,6 +93,19 @@ class Guard:
             raise Blocked(f"{operation}: {named} is in no pool and no spare, or Soperator's: never written")
 
 
-def open_guard(clock: Clock, territory: Territory | None = None, *, dry_run: bool = False) -> Guard:
+def open_guard(
+    clock: Clock,
+    territory: Territory | None = None,
+    *,
+    dry_run: bool = False,
+    frozen: Callable[[], str | None] = lambda: None,
+) -> Guard:
     """A guard for read-only tools and tests that hold no lease: it never asks for one."""
-    return Guard(0, clock, lambda: Lease(0, clock.steady() + 3600.0), territory=territory, dry_run=dry_run)
+    return Guard(
+        0,
+        clock,
+        lambda: Lease(0, clock.steady() + 3600.0),
+        territory=territory,
+        dry_run=dry_run,
+        frozen=frozen,
+    )

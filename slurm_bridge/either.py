@@ -62,6 +62,14 @@ class EitherSlurm:
         """See SlurmPort."""
         self._either(lambda port, left: port.start_now(job_id, deadline=left), deadline)
 
+    def hold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._either(lambda port, left: port.hold_job(job_id, deadline=left), deadline)
+
+    def unhold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._either(lambda port, left: port.unhold_job(job_id, deadline=left), deadline)
+
     def reservations(self, *, deadline: float) -> tuple[Reservation, ...]:
         """See SlurmPort."""
         return self._either(lambda port, left: port.reservations(deadline=left), deadline)

@@ -73,6 +73,15 @@ class SlurmPort(Protocol):
         Only when COMPLETING is gone: slurmctld sets the delay at the end of it.
         """
 
+    def hold_job(self, job_id: int, *, deadline: float) -> None:
+        """An administrator's hold: a pending job (also while it saves) does not start; repeating is harmless.
+
+        Blocked when the job is over.
+        """
+
+    def unhold_job(self, job_id: int, *, deadline: float) -> None:
+        """Lift a hold, whoever set it; none is success. Slurm then counts the job's priority anew."""
+
     def reservations(self, *, deadline: float) -> tuple[Reservation, ...]:
         """All reservations, everybody's, also those that have yet to begin."""
 

@@ -66,6 +66,14 @@ class Scheduler:
         """Lift the begin time of a pending job."""
         self._port.start_now(job_id, deadline=self._guard.write(f"start {job_id}"))
 
+    def hold_job(self, job_id: int) -> None:
+        """Keep a pending job from starting until somebody lifts the hold."""
+        self._port.hold_job(job_id, deadline=self._guard.write(f"hold job {job_id}"))
+
+    def unhold_job(self, job_id: int) -> None:
+        """Lift the hold of a pending job."""
+        self._port.unhold_job(job_id, deadline=self._guard.write(f"release the hold of job {job_id}"))
+
     def reserve(self, name: str, nodes: Sequence[str], users: Sequence[str], minutes: int) -> None:
         """Keep the nodes for these users for `minutes` from now on."""
         deadline = self._guard.write(f"reserve {name}", workers=nodes)

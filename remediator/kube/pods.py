@@ -32,8 +32,9 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One pod as last read. `deletion` is when its grace ends or ended, in seconds since the epoch: None
-    while nobody deletes it, infinite when that cannot be read. `claims` are DRA resource claims. `pinned_to`
-    is the only node it may run on, `unscheduled` why the scheduler finds none; empty when there is no such.
+    while nobody deletes it, infinite when that cannot be read; `created` likewise. `claims` are DRA resource
+    claims. `pinned_to` is the only node it may run on, `unscheduled` why the scheduler finds none; empty when
+    there is no such.
     """
 
     namespace: str
@@ -53,6 +54,7 @@ class PodView:
     claims: int
     pinned_to: str = ""
     unscheduled: str = ""
+    created: float | None = None
 
     @property
     def key(self) -> str:
@@ -117,6 +119,7 @@ def parse_pod(raw: Json) -> PodView | None:
         claims=len(rows(spec, "resourceClaims")),
         pinned_to=_pinned_to(spec),
         unscheduled=_unscheduled(raw),
+        created=_when(meta, "creationTimestamp"),
     )
 
 

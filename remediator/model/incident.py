@@ -14,6 +14,9 @@ GIVE_BACK = "give-back"
 RESTART_JOB = "restart-job"
 """The plan of a job that crashed; its incident is about the job, no node is touched by it."""
 
+HOLD_JOB = "hold-job"
+"""The plan of a job that Slurm itself took from a node it set DOWN; its incident is about the job."""
+
 SILENT_NODE = "silent-node"
 """The rule of a machine whose agent and slurmd are both silent."""
 

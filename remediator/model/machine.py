@@ -67,6 +67,7 @@ class Machine(Ours):
     fence_undone: str = ""
     version: str = ""
     restart_failed_jobs: bool = False
+    hold_until_fenced: bool = False
     of_soperator: bool = False
     reports: tuple[str, ...] = ()
 

@@ -103,6 +103,9 @@ class Metrics:
         self._records = Counter(PREFIX + "audit_records_total", "Audit records written.", registry=own)
         self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
         self._dry_run = Gauge(PREFIX + "dry_run", "1 while nothing is written outside.", registry=own)
+        self._frozen = Gauge(
+            PREFIX + "frozen", "1 while a mass outage keeps everything from being written.", registry=own
+        )
         self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
         self._watch_age = Gauge(
             PREFIX + "watch_last_event_age_seconds",
@@ -161,6 +164,10 @@ class Metrics:
     def dry_run(self, on: bool) -> None:
         """Show whether everything is only decided and recorded."""
         self._dry_run.set(on)
+
+    def frozen(self, is_frozen: Callable[[], bool]) -> None:
+        """Show whether a mass outage keeps everything from being written; asked at each scrape."""
+        self._frozen.set_function(is_frozen)
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
         """Show the seconds since a watch last heard from its server; `age` is asked at each scrape."""

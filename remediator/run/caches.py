@@ -25,11 +25,17 @@ SYNC_S = 30.0
 
 
 class Caches:
-    """Starts and stops the reflectors, reports their age, and is asked for machines."""
+    """Starts and stops the reflectors, reports their age, and is asked for machines. `changed` is called
+    when a node changes, `lost` when its kubelet is not Ready any more.
+    """
 
-    def __init__(self, session: Session, clock: Clock, changed: Callable[[], None]) -> None:
-        def tell(_old: object, _new: object) -> None:
+    def __init__(
+        self, session: Session, clock: Clock, changed: Callable[[], None], lost: Callable[[], None]
+    ) -> None:
+        def tell(old: NodeView | None, new: NodeView | None) -> None:
             changed()
+            if old is not None and new is not None and old.ready is True and new.ready is not True:
+                lost()
 
         random = Random()  # noqa: S311 - jitter, not a secret
         self.nodes: Reflector[NodeView] = Reflector(

@@ -40,7 +40,9 @@ from remediator.run.inbox import Inbox
 from remediator.run.job_ends import JobEnds
 from remediator.run.leader import Leader, lock_file
 from remediator.run.loop import CoreLoop
+from remediator.run.lost_runs import Keeper
 from remediator.run.mirror import Mirror
+from remediator.run.outage import Outage
 from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
@@ -99,13 +101,19 @@ class Controller:
         self.store = open_store(settings.store.url)
         self.policy = rules.load()
         self.session = Session(loader(settings.kubernetes.kubeconfig, POOL_SIZE), self.clock)
-        self.caches = Caches(self.session, self.clock, self.inbox.nudge)
+        self.outage = Outage(self.clock)
+        self.caches = Caches(self.session, self.clock, self.inbox.nudge, self._kubelet_lost)
         self.leader = Leader(self.store, settings.leadership, self.clock, lambda: _die("the lease is lost"))
         self.holder = socket.gethostname()
         epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
         self.inventory = self.caches.inventory(settings.pools)
         self.guard = Guard(
-            epoch, self.clock, self.leader.current, territory=self.inventory, dry_run=settings.dry_run
+            epoch,
+            self.clock,
+            self.leader.current,
+            territory=self.inventory,
+            dry_run=settings.dry_run,
+            frozen=self.outage.says,
         )
         self.slurm = open_slurm(settings.slurm, self.clock).port
         self.poll = SlurmPoll(
@@ -136,6 +144,7 @@ class Controller:
         self._thread("lease", self.leader.run)
         self.caches.start()
         self.intake.start()
+        self.silence.look()  # before the first step: an outage may be under way
         self._thread("mirror", self.mirror.run)
         self._thread("slurm-poll", self.poll.run)
         self._thread("outbox", self.outbox.run)
@@ -144,6 +153,7 @@ class Controller:
         self._thread("silence", self.silence.run)
         self._thread("soperator", self.soperator.run)
         self.metrics.dry_run(self.settings.dry_run)
+        self.metrics.frozen(lambda: self.outage.says() is not None)
         if self.settings.dry_run:
             log.warning("dry_run is on: everything is decided, nothing is written to Slurm or Kubernetes")
         port = self.server.start()
@@ -203,6 +213,9 @@ class Controller:
         paths = tuple(map(str, wanted.host_paths))
         return TestPod(wanted.image, wanted.command, wanted.namespace, wanted.deadline_s, paths)
 
+    def _kubelet_lost(self) -> None:
+        self.silence.soon()
+
     def _conduct(self) -> Conduct:
         pools = {name: pool.node_selector for name, pool in self.settings.pools.items()}
         return Conduct(
@@ -211,6 +224,7 @@ class Controller:
             maintenance_soon_s=self.settings.maintenance_soon_s,
             no_spare_of={n: p.when_no_spare for n, p in self.settings.pools.items() if p.when_no_spare},
             pools=pools,
+            hold_until_fenced=frozenset(n for n, p in self.settings.pools.items() if p.hold_until_fenced),
         )
 
     def _loop(self) -> CoreLoop:
@@ -222,8 +236,9 @@ class Controller:
             journal, cluster, ledger, requeues=self.settings.requeues, dry_run=self.settings.dry_run
         )
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
-        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes)
-        core = Core(self.store, engine, triage, journal)
+        keeper = Keeper(inventory, engine, journal)
+        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper)
+        core = Core(self.store, engine, triage, journal, self.outage.says)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
 
@@ -261,6 +276,7 @@ class Controller:
             self.caches.nodes.objects,
             self.caches.nodes.age,
             self.intake.submit,
+            self.outage,
             self.clock,
             self.settings.slurm.poll_idle_s,
         )

@@ -69,6 +69,7 @@ class CachedInventory:
             pool=pool,
             stage=self._pools[pool].stage if pool else "observe",
             restart_failed_jobs=self._pools[pool].restart_failed_jobs if pool else False,
+            hold_until_fenced=self._pools[pool].hold_until_fenced if pool else False,
             pool_size=self._pool_sizes()[pool] if pool else 0,
             slurm_nodes=self._workers().get(name, ()),
             cordoned=node.unschedulable,

@@ -13,13 +13,17 @@ from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.run.heartbeats import Heartbeats
-from remediator.signals.silence import Sight, silences
+from remediator.run.lost_runs import LostRuns
+from remediator.run.outage import Outage
+from remediator.signals.silence import Sight, outage, silences
 from slurm_bridge.model import SlurmNode
 from slurm_bridge.port import SlurmPort
 
 DEADLINE_S = 5.0
 STALE_S = 120.0
 SOON_S = 5.0
+APART_S = 1.0  # between two looks, however many machines are lost meanwhile
+BLIND = f"the API server has not been heard for {STALE_S:.0f} s"
 log = logger(stage="silence")
 
 Submit = Callable[[Sequence[Signal]], None]
@@ -31,9 +35,12 @@ class Hosts(Protocol):
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name, or None."""
 
+    def node_of(self, worker: str) -> str | None:
+        """The node a Slurm node is on; None while it is on none."""
+
 
 class Silence:
-    """One look every `every_s` seconds, or every 5 s while a machine is silent."""
+    """One look every `every_s` seconds, every 5 s while one is silent, at once when a kubelet is lost."""
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class Silence:
         nodes: Callable[[], Iterable[NodeView]],
         watch_age: Callable[[], float],
         submit: Submit,
+        outage: Outage,
         clock: Clock,
         every_s: float,
     ) -> None:
@@ -52,35 +60,47 @@ class Silence:
         self._nodes = nodes
         self._watch_age = watch_age
         self._submit = submit
+        self._outage = outage
         self._clock = clock
         self._every_s = every_s
+        self._lost_runs = LostRuns(port, hosts, clock)
         self._silent_since: dict[str, float] = {}
+        self._wake = threading.Event()
         self._stopping = threading.Event()
 
     def run(self) -> None:
         """Look until stopped."""
         while not self._stopping.is_set():
+            self._wake.clear()
             found = self.look()
-            self._stopping.wait(min(SOON_S, self._every_s) if found else self._every_s)
+            self._stopping.wait(min(APART_S, self._every_s))
+            self._wake.wait(min(SOON_S, self._every_s) if found else self._every_s)
+
+    def soon(self) -> None:
+        """A kubelet was lost: look now."""
+        self._wake.set()
 
     def stop(self) -> None:
         """End the loop after the present look."""
         self._stopping.set()
+        self._wake.set()
 
     def look(self) -> bool:
         """One look; whether a machine was silent. Without Slurm or a fresh watch nothing is concluded."""
         try:
             if self._watch_age() > STALE_S:
-                return False
+                self._outage.saw(BLIND)
+                return True
             slurm = {node.name: node for node in self._port.nodes(deadline=DEADLINE_S)}
             self._remember(slurm)
             sights = self._sights(slurm)
-            self._submit(silences(sights, self._clock.now()))
+            self._outage.saw(outage(sights))
+            self._submit([*silences(sights, self._clock.now()), *self._lost_runs.look(slurm)])
         except RemediatorError as error:
             self._silent_since.clear()
             log.warning("silence is not seen", problem=str(error))
             return False
-        return any(sight.misses or sight.slurmd_silent for sight in sights)
+        return self._outage.says() is not None or any(map(_is_noticeable, sights))
 
     def _remember(self, slurm: Mapping[str, SlurmNode]) -> None:
         silent = {name for name, node in slurm.items() if node.is_silent}
@@ -109,6 +129,10 @@ class Silence:
             return 0.0
         now = self._clock.steady()
         return max(min(now - self._silent_since[name] for name in names), 0.1)
+
+
+def _is_noticeable(sight: Sight) -> bool:
+    return sight.misses or sight.slurmd_silent or sight.ready is not True
 
 
 def _in_service(machine: Machine, slurm: Mapping[str, SlurmNode]) -> bool:

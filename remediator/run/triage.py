@@ -17,8 +17,10 @@ from remediator.observe.logs import logger
 from remediator.policy.decide import STRIKES, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
+from remediator.run.lost_runs import Keeper
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
+from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
 from remediator.store import incidents, outbox, signals
@@ -28,6 +30,8 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
+OWN_LOOKS = frozenset({"slurm", "condition"})
+"""Sources of signals that no agent and no alert can send."""
 log = logger(stage="triage")
 
 
@@ -52,8 +56,10 @@ class Triage:
         engine: Engine,
         journal: Journal,
         crashes: Crashes | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self._crashes = crashes
+        self._keeper = keeper
         self._inventory = inventory
         self._rules = rules
         self._ledger = ledger
@@ -138,18 +144,27 @@ class Triage:
     ) -> Judged | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
         try:
-            if signal.kind in KINDS and self._crashes is not None:
-                return self._judge_end(connection, view, signal, self._crashes, now)
-            if signal.kind in TOLD:
-                return _told(connection, signal, now)
-            if signal.kind in NOTED:
-                return f"{signal.detail.get('says')}: recorded, that is Soperator's to act on", None
-            return self._judge_one(connection, view, signal, now)
+            judge = self._judge_own if signal.source in OWN_LOOKS else self._judge_one
+            return judge(connection, view, signal, now)
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
             return f"internal error {type(error).__name__}: {signal.node} is left alone, see the log", None
+
+    def _judge_own(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
+    ) -> Judged | None:
+        """What a look of our own found; nobody outside can say these things."""
+        if signal.kind in KINDS and self._crashes is not None:
+            return self._judge_end(connection, view, signal, self._crashes, now)
+        if signal.kind == LOST_RUN and self._keeper is not None:
+            return self._keeper.judge(connection, signal, now)
+        if signal.kind in TOLD:
+            return _told(connection, signal, now)
+        if signal.kind in NOTED:
+            return f"{signal.detail.get('says')}: recorded, that is Soperator's to act on", None
+        return self._judge_one(connection, view, signal, now)
 
     def _judge_end(
         self, connection: sa.Connection, view: StoreView, signal: Signal, crashes: Crashes, now: float

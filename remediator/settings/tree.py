@@ -187,6 +187,10 @@ class Pool(Section):
     when_no_spare: NoSpare | None = None
     """This pool's own answer to `spares.when_none`; null takes that."""
 
+    hold_until_fenced: bool = False
+    """Hold a job that lost a node to DOWN (`scontrol hold`) until its old processes are proven gone, however
+    long that takes. Off: Slurm starts it 121 s later, and a machine that only froze may go on writing."""
+
     restart_failed_jobs: bool = False
     """Requeue a batch job that exits with an error or by a signal. Off by default: an exit code is the job's
     own word, and jobs that wait for its failure start within a second. A job that crashes on a node whose

@@ -5,7 +5,7 @@ Pure. What was never heard in this life of the controller is unknown, not silent
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remediator.model.signal import SILENT, Signal
@@ -22,6 +22,7 @@ AGAIN_S = 60.0
 HOUR_S = 3600.0
 MANY_AT_LEAST = 2
 MANY_SHARE = 0.2
+OUTAGE_AT_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,22 @@ def silences(sights: Sequence[Sight], now: float) -> list[Signal]:
     return found
 
 
+def outage(sights: Sequence[Sight]) -> str | None:
+    """Why nothing at all may be written: many kubelets are not Ready at once, or many slurmds silent.
+
+    Silent agents alone stop nothing: what they do not say, others do.
+    """
+    asked = [sight.slurmd_s for sight in sights if sight.slurmd_s is not None]
+    silent = {
+        "kubelets are not Ready": (sum(sight.ready is not True for sight in sights), len(sights)),
+        "slurmds do not answer": (sum(seconds >= MISSED_S for seconds in asked), len(asked)),
+    }
+    for what, (gone, known) in silent.items():
+        if gone >= min(OUTAGE_AT_LEAST, known) and _too_many(gone, known):
+            return f"{gone} of {known} {what} at once"
+    return None
+
+
 def _many(sights: Sequence[Sight]) -> str | None:
     """Why nothing is done about any of them: too many at once have something in common."""
     heard = [sight for sight in sights if sight.quiet_s is not None]
@@ -79,17 +96,18 @@ def _many(sights: Sequence[Sight]) -> str | None:
         "kubelets": (sights, [sight.node for sight in sights if sight.ready is not True]),
     }
     for what, (known, silent) in kinds.items():
-        if _too_many(silent, known):
+        if _too_many(len(silent), len(known)):
             some = ", ".join(sorted(silent)[:3])
+            meanwhile = "nothing is written" if outage(sights) else "no node is touched for its silence"
             return (
                 f"{len(silent)} of {len(known)} {what} are silent at once, {some} among them: look for what "
-                f"they share; no node is touched for its silence meanwhile"
+                f"they share; {meanwhile} meanwhile"
             )
     return None
 
 
-def _too_many(silent: Collection[str], sights: Sequence[Sight]) -> bool:
-    return len(silent) >= MANY_AT_LEAST and len(silent) > MANY_SHARE * len(sights)
+def _too_many(silent: int, known: int) -> bool:
+    return silent >= MANY_AT_LEAST and silent > MANY_SHARE * known
 
 
 def _doubt(sight: Sight) -> str | None:

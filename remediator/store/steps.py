@@ -257,6 +257,17 @@ def runs_seen(connection: sa.Connection, incident_id: str) -> list[JobRun]:
     return [JobRun.model_validate(body) for body in connection.execute(query).scalars()]
 
 
+def mover_of(connection: sa.Connection, run: JobRun) -> str | None:
+    """An open incident that goes on and knows this run of the job, whatever its submit time was then."""
+    query = (
+        sa.select(watched_run.c.incident, watched_run.c.body)
+        .join(incident, incident.c.id == watched_run.c.incident)
+        .where(watched_run.c.run.like(f"{run.job_id}.%"), OPEN, incident.c.state != "yielding")
+    )
+    rows = connection.execute(query)
+    return next((row.incident for row in rows if row.body["restart_count"] == run.restart_count), None)
+
+
 def _insert_if_new(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
     insert_row = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     connection.execute(insert_row(table).values(values).on_conflict_do_nothing())

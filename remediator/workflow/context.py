@@ -29,6 +29,7 @@ class Conduct:
     maintenance_soon_s: float = 3600.0
     no_spare_of: Mapping[str, NoSpare] = field(default_factory=dict)
     pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hold_until_fenced: frozenset[str] = frozenset()
 
     def when_no_spare(self, pool: str) -> NoSpare:
         """The pool's own policy, else everybody's."""

@@ -55,6 +55,7 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
         ("fault to requeue", asked),
         ("crash to requeue", _ended(mine, "restart-job")),
         ("saving (SIGTERM to gone)", _ended(mine, "release-jobs")),
+        ("lost to DOWN until held", _ended(mine, "hold-jobs")),
         ("delay lifted", _ended(mine, "start-jobs")),
         ("until the spare is in", _admitted(rows, back)),
         ("queue and start", back),

@@ -91,10 +91,17 @@ class Engine:
         steps.insert(connection, main_rows(incident.plan, incident.id, now, facts))
         self._journal.record(connection, "incident-opened", incident, now, why=incident.sentence)
 
-    def adopt(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
-        """Put the steps of a job run on the books of an incident that knows it without a survey."""
+    def adopt(
+        self, connection: sa.Connection, incident: Incident, run: JobRun, now: float, lost: str = ""
+    ) -> None:
+        """Put the steps of a job run, which may have `lost` a node, on the books of an incident that knows it
+        without a survey.
+        """
         begun = incident.model_copy(update={"dry_run": self.dry_run})
-        self._follow_ups.follow(connection, begun, {"runs": [run.model_dump(mode="json")]}, now)
+        facts: dict[str, Any] = {"runs": [run.model_dump(mode="json")]}
+        if lost:
+            facts["lost"] = {"run": run.key, "nodes": [lost]}
+        self._follow_ups.follow(connection, begun, facts, now)
 
     def end_dry_run(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """End what was begun in a dry run that is over, so that what comes now can act."""

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident
+from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.settings import Requeues
 from remediator.store import incidents, spares, steps
@@ -15,14 +16,14 @@ from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
-from remediator.workflow.plans import job_rows
+from remediator.workflow.plans import job_rows, loss_rows
 from remediator.workflow.requeues import capped
-from remediator.workflow.silence import UNFENCED, is_silence
+from remediator.workflow.silence import HELD, UNFENCED, is_silence
 from remediator.workflow.successors import JOINED
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
 WORDS = {"replace": "the machine is replaced", "drain-only": "the machine stays drained and fenced"}
-MOVING = frozenset({"release-jobs", "restart-job", "start-jobs"})
+MOVING = frozenset({"release-jobs", "restart-job", "hold-jobs", "start-jobs"})
 
 Follow = Callable[[sa.Connection, Incident, Any, float], None]
 
@@ -45,6 +46,9 @@ class FollowUps:
             "ends": self._ends,
             "requeued": self._requeued,
             "lost": self._lost,
+            "hold": self._hold,
+            "hold_again": self._hold_again,
+            "stays_held": self._stays_held,
             "forgotten": self._forgotten,
             "let_go": self._let_go,
             "untouched": self._untouched,
@@ -145,10 +149,24 @@ class FollowUps:
                 facts = {**row.facts, ASKS: asks, CTLD_STARTED: taken[CTLD_STARTED]}
                 steps.update(connection, row, facts=facts)
 
-    def _lost(self, connection: sa.Connection, incident: Incident, lost: dict[str, Any], _now: float) -> None:
-        for row in steps.of_incident(connection, incident.id):
-            if row.subject == lost["run"]:
-                steps.update(connection, row, facts={**row.facts, UNFENCED: lost["nodes"]})
+    def _lost(self, connection: sa.Connection, incident: Incident, lost: dict[str, Any], now: float) -> None:
+        known = {row.name for row in _of_run(connection, incident, lost["run"])}
+        late = loss_rows(incident.plan, incident.id, lost["run"], now)
+        steps.insert(connection, [row for row in late if row.name not in known])
+        for row in _of_run(connection, incident, lost["run"]):
+            steps.update(connection, row, facts={**row.facts, UNFENCED: lost["nodes"]})
+
+    def _hold(self, connection: sa.Connection, incident: Incident, held: dict[str, Any], _now: float) -> None:
+        for row in _of_run(connection, incident, held["run"]):
+            steps.update(connection, row, facts={**row.facts, HELD: held[CTLD_STARTED]})
+
+    def _hold_again(self, connection: sa.Connection, incident: Incident, run: str, now: float) -> None:
+        for row in _of_run(connection, incident, run):
+            if row.name == "hold-jobs":
+                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+
+    def _stays_held(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        notices.post(connection, incident, notices.look(f"incident {incident.id}: {why}"), now)
 
     def _forgotten(self, connection: sa.Connection, incident: Incident, run: str, now: float) -> None:
         for row in steps.of_incident(connection, incident.id):
@@ -197,3 +215,7 @@ class FollowUps:
         """The incident as it is now, unless evidence has overtaken the test meanwhile."""
         present = incidents.get(connection, incident.id)
         return present if present is not None and present.plan in AFTER_FAILURE else None
+
+
+def _of_run(connection: sa.Connection, incident: Incident, run: str) -> list[StepRow]:
+    return [row for row in steps.of_incident(connection, incident.id) if row.subject == run]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from remediator.model.incident import RESTART_JOB, SILENT_NODE, Incident
+from remediator.model.incident import HOLD_JOB, RESTART_JOB, SILENT_NODE, Incident
 from remediator.model.message import Message
 from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
@@ -43,6 +43,11 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
     job = _named(run)
     if incident.plan == RESTART_JOB:
         text = f"Your {job} crashed ({incident.cause}) and is restarted under the same id."
+    elif incident.plan == HOLD_JOB:
+        text = (
+            f"Your {job} lost its node ({incident.cause}) and had no time to save. It is held, and restarts "
+            f"under the same id once its old processes are surely gone."
+        )
     elif run.release == "tell-only":
         text = (
             f"{incident.node} under your {job} is failing ({incident.cause}). The job is left alone "
@@ -52,7 +57,7 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
         text = (
             f"{incident.node} under your {job} is silent ({incident.cause}), so the job cannot be told to "
             f"save. It is restarted once on other nodes under the same id: when its old processes are gone, "
-            f"else after Slurm's own delay."
+            f"else after Slurm's own delay, unless your site holds it until then."
         )
     elif run.held_because:
         text = (

@@ -5,22 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from remediator.model.incident import GIVE_BACK, RESTART_JOB, VALIDATE, VALIDATE_ONLY
+from remediator.model.incident import GIVE_BACK, HOLD_JOB, RESTART_JOB, VALIDATE, VALIDATE_ONLY
 from remediator.model.plan import StepRow, Track
 from remediator.model.run import JobRun
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A step's place in a plan; a `job` step stands once per job run and is added by the survey."""
+    """A step's place in a plan; a `job` step stands once per job run and is added by the survey, one
+    `after_loss` only once the run has lost a node to DOWN.
+    """
 
     name: str
     track: Track
+    after_loss: bool = False
 
 
 _DRAIN = (Planned("admit", "main"), Planned("drain-slurm", "main"), Planned("fence-node", "main"))
 _MOVE = (
     Planned("release-jobs", "job"),
+    Planned("hold-jobs", "job", after_loss=True),
     Planned("start-jobs", "job"),
     Planned("prove-resume", "job"),
 )
@@ -52,6 +56,12 @@ PLANS: dict[str, tuple[Planned, ...]] = {
         Planned("prove-resume", "job"),
         Planned("close", "main"),
     ),
+    HOLD_JOB: (
+        Planned("hold-jobs", "job"),
+        Planned("start-jobs", "job"),
+        Planned("prove-resume", "job"),
+        Planned("close", "main"),
+    ),
     GIVE_BACK: (
         Planned("admit", "main"),
         Planned("accept-node", "node"),
@@ -78,7 +88,16 @@ def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) 
     return [
         _row(incident, planned, ordinal, run.key, now)
         for ordinal, planned in enumerate(PLANS[plan])
-        if planned.track == "job" and (owned or planned.name in ATTACHED)
+        if planned.track == "job" and not planned.after_loss and (owned or planned.name in ATTACHED)
+    ]
+
+
+def loss_rows(plan: str, incident: str, run: str, now: float) -> list[StepRow]:
+    """The rows that a run (its key) needs besides once it has lost a node."""
+    return [
+        _row(incident, planned, ordinal, run, now)
+        for ordinal, planned in enumerate(PLANS[plan])
+        if planned.after_loss
     ]
 
 

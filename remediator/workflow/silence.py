@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from remediator.errors import GiveUp
 from remediator.kube.nodes import NodeView
-from remediator.kube.pods import is_slurm_worker
+from remediator.kube.pods import PodView, is_slurm_worker
 from remediator.model.incident import SILENT_NODE, Incident
 from remediator.model.plan import Hold
 from remediator.workflow.context import Context
@@ -15,7 +17,11 @@ from slurm_bridge.kinds import classify
 UNFENCED = "unfenced"
 """Fact of a run's steps: Slurm nodes that it lost while its processes there may have lived on."""
 
+HELD = "held_until_fenced"
+"""Fact of a run's steps: the job is held in Slurm by us; the value is when that slurmctld had started."""
+
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+SKEW_S = 5.0  # between the API server's clock and ours
 KUBELET_GRACE_S = 60.0  # a kubelet that died with the node is not Ready any more after that
 
 
@@ -70,7 +76,7 @@ def fencing_proof(context: Context) -> str | None:
     if incident.boot_id and node.boot_id not in {"", incident.boot_id}:
         return f"{incident.node} has booted anew"
     if _is_emptied(context, node):
-        return f"the kubelet of {incident.node} lives and its worker's pod is gone"
+        return f"the kubelet of {incident.node} lives and the pod of its worker is gone"
     return None
 
 
@@ -90,4 +96,10 @@ def _is_emptied(context: Context, node: NodeView) -> bool:
         return False
     if context.now - incident.fault_at < KUBELET_GRACE_S:
         return False
-    return not any(is_slurm_worker(pod) for pod in context.nodes.pods_on(node.name))
+    return not any(_is_of_old(pod, incident.fault_at) for pod in context.nodes.pods_on(node.name))
+
+
+def _is_of_old(pod: PodView, since: float) -> bool:
+    """A worker's pod that is not surely younger: the operator makes the next of its name within seconds."""
+    is_younger = pod.created is not None and since + SKEW_S < pod.created < inf
+    return is_slurm_worker(pod) and not is_younger

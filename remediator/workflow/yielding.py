@@ -80,10 +80,19 @@ def way_back(
         mine = [row for row in done if row.subject == subject]
         due_at = _settled(mine, {"hold-place", "start-jobs"}, now)
         wanted.append(_row(incident, "undo-place", due_at, subject=subject))
+    for row in done:
+        if row.name == "hold-jobs" and row.acted_at is not None and not _is_let_go(done, row.subject):
+            mine = [other for other in done if other.subject == row.subject]
+            due_at = _settled(mine, {"hold-jobs", "start-jobs"}, now)
+            wanted.append(_row(incident, "undo-hold", due_at, dict(row.facts), subject=row.subject))
     if claimed:
         wanted.append(_row(incident, "undo-claim", now))
     last = _row(incident, "yield", now, ordinal=LAST)
     return [*(row for row in wanted if SIDES.get(row.name) != side), last]
+
+
+def _is_let_go(rows: Iterable[StepRow], subject: str) -> bool:
+    return any(row.name == "start-jobs" and row.subject == subject and row.state == "done" for row in rows)
 
 
 def _settled(rows: Iterable[StepRow], names: set[str], now: float) -> float:

@@ -126,6 +126,16 @@ class PyslurmSlurm:
         change = {"job_id": int(names.job_address(str(job_id))), "begin_time": 1}
         self._write("update_job", change, f"start job {job_id}", deadline, ESLURM_JOB_NOT_PENDING)
 
+    def hold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        change = {"job_id": int(names.job_address(str(job_id)))}
+        self._write("hold", change, f"hold job {job_id}", deadline)
+
+    def unhold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        change = {"job_id": int(names.job_address(str(job_id)))}
+        self._write("release", change, f"release the hold of job {job_id}", deadline)
+
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort; Cannot for `""`."""
         doing = f"set the reservation of job {names.job_address(str(job_id))}"

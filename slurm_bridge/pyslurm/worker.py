@@ -238,6 +238,14 @@ def _requeue(job_id: int, held: bool) -> None:
     _slurm().Job(job_id).requeue(hold=held)
 
 
+def _hold(job_id: int) -> None:
+    _slurm().Job(job_id).hold()
+
+
+def _release(job_id: int) -> None:
+    _slurm().Job(job_id).release()
+
+
 def _update_job(job_id: int, **changes: Any) -> None:
     _slurm().Job(job_id).modify(_slurm().JobSubmitDescription(**changes))
 
@@ -264,6 +272,8 @@ OPERATIONS: Operations = {
     "update_node": _update_node,
     "set_down": _set_down,
     "requeue": _requeue,
+    "hold": _hold,
+    "release": _release,
     "update_job": _update_job,
     "resize_reservation": _resize_reservation,
     "delete_reservation": _delete_reservation,

@@ -153,6 +153,14 @@ class RestSlurm:
         change = {"begin_time": _number(1)}
         self._update_job(job_id, change, "start", deadline, or_only=ESLURM_JOB_NOT_PENDING)
 
+    def hold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._update_job(job_id, {"hold": True}, "hold", deadline, or_only=None)
+
+    def unhold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._update_job(job_id, {"hold": False}, "release the hold of", deadline, or_only=None)
+
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort."""
         change = {"reservation": names.reservation_name(name) if name else ""}

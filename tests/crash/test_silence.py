@@ -10,6 +10,9 @@ import pytest
 
 from remediator.errors import Ambiguous
 from remediator.model.signal import SILENT, Signal
+from remediator.run.crashes import KINDS
+from remediator.signals.lost_runs import LOST_RUN
+from remediator.signals.silence import TOLD
 from remediator.store import outbox, signals
 from remediator.workflow.silence import KUBELET_GRACE_S, OUT_OF_SERVICE
 from tests.crash.test_river import chain_is_whole
@@ -26,14 +29,14 @@ def river(tmp_path: Path) -> River:
     return River(tmp_path)
 
 
-def tell(river: River, node: str = "gpu-0", source: Any = "condition") -> None:
+def tell(river: River, node: str = "gpu-0", source: Any = "condition", kind: str = SILENT) -> None:
     """Both witnesses were found silent, as the look at them says every minute."""
     now, boot = river.clock.now(), river.kube.view(node).boot_id
     told = Signal(
         source=source,
         node=node,
         boot_id=boot,
-        kind=SILENT,
+        kind=kind,
         code=None,
         pci=None,
         seen_at=now - 40,
@@ -256,6 +259,15 @@ def test_a_down_on_a_run_that_would_not_end_is_no_proof_either(river: River) -> 
     river.run(60.0)
     assert river.job(job).state == "PENDING"
     assert river.slurm.count("start_now", str(job)) == 0
+
+
+@pytest.mark.parametrize("kind", [LOST_RUN, *sorted(TOLD | KINDS)])
+def test_an_agent_cannot_say_what_only_our_own_looks_find(river: River, kind: str) -> None:
+    tell(river, source="agent", kind=kind)
+    river.run(30.0)
+    assert river.all_incidents() == []
+    with river.store.read() as connection:
+        assert list(outbox.due(connection, river.clock.now())) == []
 
 
 def test_an_agent_cannot_say_that_it_is_silent(river: River) -> None:

@@ -34,6 +34,7 @@ ONE_OF_EACH = dict.fromkeys(
 )
 _KEYS = SpareKeys()
 _OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
+_CHANGING = {"patch", "update", "create", "delete"}
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _TROUBLE = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG"}
 
@@ -79,7 +80,7 @@ class Servers:
         events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
         return sum(
             event["user"]["username"] == ACCOUNT
-            and event["verb"] in {"patch", "update", "create", "delete"}
+            and event["verb"] in _CHANGING
             and event.get("objectRef", {}).get("resource") == "nodes"
             and node in (None, event["objectRef"].get("name"))
             for event in events
@@ -105,6 +106,19 @@ class Servers:
         return len(
             re.findall(rf" POST /slurm/v0\.0\.45/node/{re.escape(worker)}$", self._rest.text(), re.MULTILINE)
         )
+
+    def changes(self) -> list[str]:
+        """Every request of ours that would change something in Slurm, or nodes and pods in Kubernetes."""
+        slurm = re.findall(r" ((?:POST|DELETE) /slurm/v0\.0\.45/\S+)$", self._rest.text(), re.MULTILINE)
+        events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
+        kube = [
+            f"{event['verb']} {event['requestURI']}"
+            for event in events
+            if event["user"]["username"] == ACCOUNT
+            and event["verb"] in _CHANGING
+            and event.get("objectRef", {}).get("resource") in {"nodes", "pods"}
+        ]
+        return [*slurm, *kube]
 
     def audit_text(self) -> str:
         """The API server's audit events, one JSON object a line."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from deploy.lab.api import Lab
+from deploy.lab.spec import SLURM_NAMESPACE
 from tests.e2e.helpers import Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
 
@@ -37,9 +40,7 @@ def written(site: Site, job: str) -> list[tuple[int, str, float]]:
 
 def test_a_frozen_host_never_leaves_two_copies_of_its_job(site: Site) -> None:
     servers = Servers(site.lab)
-    job = Training(site.lab, site.lab.slurm("sbatch", "--parsable", stdin=SCRIPT).strip())
-    wait_for("both copies", lambda: len({one[1] for one in written(site, job.address)}) == 2, 60, every=0.2)
-    sick = job.workers()[-1]
+    job, sick = started(site)
     node = site.node_of(sick)
     time.sleep(35)  # every agent has been heard by a controller that may just have started
     site.lab.inject.freeze(node, True)
@@ -54,12 +55,73 @@ def test_a_frozen_host_never_leaves_two_copies_of_its_job(site: Site) -> None:
     finally:
         site.lab.inject.power(node, False)
         site.lab.inject.power(node, True)
-    site.moves(job)
-    wait_for("the next copies", lambda: len(runs(site, job, 1)) == 2, 60, every=0.2)
+    assert_copies_follow(site, job)
+    assert sick not in runs(site, job, 1) or site.node_of(sick) != node
+
+
+@pytest.mark.slow
+def test_a_host_that_thaws_after_the_requeue_never_leaves_two_copies(site: Site) -> None:
+    """Its job writes on when it thaws: only the end of the worker's pod proves that it is gone."""
+    job, sick = started(site)
+    node = site.node_of(sick)
+    time.sleep(35)
+    site.lab.inject.freeze(node, True)
+    try:
+        wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 240, every=0.5)
+        wait_for("the DOWN of ours", lambda: site.controller.incidents(node), 60, every=2.0)
+    finally:
+        site.lab.inject.freeze(node, False)
+    assert_copies_follow(site, job)
+
+
+@pytest.mark.slow
+def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(lab: Lab) -> None:
+    """Slurm itself sets the node DOWN and requeues the job; we hold it, page, and touch no node."""
+    with in_order(lab) as site, holding(site):
+        servers = Servers(lab)
+        job, sick = started(site)
+        node = site.node_of(sick)
+        lab.inject.slurmd(node, signal.SIGSTOP)
+        wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 240, every=0.5)
+        wait_for("our hold", lambda: job.record()["hold"], 90, every=0.5)
+        (incident,) = site.controller.incidents(node)
+        assert incident["plan"] == "hold-job"
+        begins = job.record()["eligible_time"]["number"]
+        wait_for("the end of Slurm's delay", lambda: time.time() > begins + 10, 180, every=1.0)
+        assert runs(site, job, 1) == set()
+        assert {one[1] for one in written(site, job.address) if one[2] > begins} == {sick}
+        assert any(job.address in text for text in site.controller.told(incident["id"], "operators"))
+        assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
+        lab.kubectl("-n", SLURM_NAMESPACE, "delete", "pod", sick, "--wait=false")
+        assert_copies_follow(site, job)
+        assert site.closes(node)["id"] == incident["id"]
+
+
+@contextlib.contextmanager
+def holding(site: Site) -> Iterator[None]:
+    """The pool asks for jobs to be held until there is proof."""
+    setting = "REMEDIATOR_POOLS__TRAINING__HOLD_UNTIL_FENCED"
+    site.controller.change("set", "env", "deployment/remediator", f"{setting}=true")
+    try:
+        yield
+    finally:
+        site.controller.change("set", "env", "deployment/remediator", f"{setting}-")
+
+
+def started(site: Site) -> tuple[Training, str]:
+    """A job that writes from both its nodes, and the second of them."""
+    job = Training(site.lab, site.lab.slurm("sbatch", "--parsable", stdin=SCRIPT).strip())
+    wait_for("both copies", lambda: len(runs(site, job, 0)) == 2, 60, every=0.2)
+    return job, job.workers()[-1]
+
+
+def assert_copies_follow(site: Site, job: Training) -> None:
+    """The next run writes from both its nodes, and the first has written nothing since it began."""
+    with site.explained():
+        wait_for("the next copies", lambda: len(runs(site, job, 1)) == 2, 240, every=0.2)
     time.sleep(10)
     first = min(one[2] for one in written(site, job.address) if one[0] == 1)
     assert max(one[2] for one in written(site, job.address) if one[0] == 0) < first
-    assert sick not in runs(site, job, 1) or site.node_of(sick) != node
     assert site.controller.audit()["ok"]
 
 

@@ -28,6 +28,8 @@ from remediator.run.core import Core
 from remediator.run.crashes import Crashes
 from remediator.run.inventory import CachedInventory
 from remediator.run.job_ends import JobEnds
+from remediator.run.lost_runs import Keeper
+from remediator.run.outage import Outage
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool, Requeues, Stage
 from remediator.settings import Crashes as Limits
@@ -98,6 +100,7 @@ class River:
         self.homeless: set[str] = set()
         pools = {"training": {"pool": "training"}}
         self.conduct = Conduct(no_spare=no_spare, no_spare_of=no_spare_of or {}, pools=pools)
+        self.outage = Outage(self.clock)
         self.store = open_store(f"sqlite:///{folder}/river.db")
         self.budgets = budgets or Budgets(enabled=False)
         self.probe: Callable[[str], None] = no_probe
@@ -117,12 +120,13 @@ class River:
         ledger = Ledger(self.budgets, inventory.pool_size, journal)
         engine = Engine(journal, "test", ledger, requeues=self.requeues, dry_run=self.dry_run)
         crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
-        triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes)
-        self.core = Core(self.store, engine, triage, journal)
+        keeper = Keeper(inventory, engine, journal)
+        triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes, keeper)
+        self.core = Core(self.store, engine, triage, journal, self.outage.says)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()
-        guard = open_guard(self.clock, inventory, dry_run=self.dry_run)
+        guard = open_guard(self.clock, inventory, dry_run=self.dry_run, frozen=self.outage.says)
         self.ports = Ports(
             Scheduler(self.slurm, guard),
             Nodes(self.kube, guard),

@@ -179,6 +179,14 @@ class FakeSlurm(Ctld):
             found.seen = replace(found.seen, begin_time=self.clock.now())
         self.after("start_now", str(job_id))
 
+    def hold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._set_hold("hold_job", job_id, held=True)
+
+    def unhold_job(self, job_id: int, *, deadline: float) -> None:
+        """See SlurmPort."""
+        self._set_hold("unhold_job", job_id, held=False)
+
     def set_job_reservation(self, job_id: int, name: str, *, deadline: float) -> None:
         """See SlurmPort."""
         if name:
@@ -236,6 +244,19 @@ class FakeSlurm(Ctld):
         self.after("delete_reservation", name)
 
     # shared
+
+    def _set_hold(self, op: str, job_id: int, *, held: bool) -> None:
+        found = self._writable_job(op, job_id)
+        refusal = Blocked(f"{op} {job_id}: the job is already over") if found.seen.is_over else None
+        changed = found.seen.held != held
+        if refusal or changed:
+            self._demand(op, str(job_id), "", refusal)
+        else:
+            self._record(op, str(job_id), "", effect=False)
+        reason = "JobHeldAdmin" if held else "None"
+        if changed:
+            found.seen = replace(found.seen, held=held, state_reason=reason)
+        self.after(op, str(job_id))
 
     def _enter(self, op: str, target: str) -> None:
         if not self.is_up:

@@ -13,8 +13,10 @@ from remediator.signals.silence import (
     DOUBT_S,
     MANY,
     MISSED_S,
+    OUTAGE_AT_LEAST,
     QUIET_S,
     Sight,
+    outage,
     silences,
 )
 
@@ -58,6 +60,25 @@ def test_more_than_a_fifth_at_once_is_one_page_and_nothing_else(cluster: list[Si
     if any(silent >= 2 and silent > known / 5 for silent, known in counts):
         (signal,) = silences(cluster, NOW)
         assert (signal.kind, signal.node) == (MANY, "")
+
+
+@given(clusters)
+def test_silent_agents_alone_never_stop_all_writing(cluster: list[Sight]) -> None:
+    assert outage([replace(sight, ready=True, slurmd_s=0.0) for sight in cluster]) is None
+
+
+@given(clusters, st.sampled_from(["kubelet", "slurmd"]))
+def test_all_of_three_or_more_gone_at_once_stop_all_writing(cluster: list[Sight], what: str) -> None:
+    gone = {"ready": False} if what == "kubelet" else {"slurmd_s": MISSED_S}
+    found = outage([replace(sight, **gone) for sight in cluster])
+    assert (found is not None) or len(cluster) < OUTAGE_AT_LEAST
+
+
+@given(clusters)
+def test_as_few_as_fail_by_chance_stop_no_writing(cluster: list[Sight]) -> None:
+    """One in five, and no more than two where there are more than two."""
+    few = cluster[:2]
+    assert outage([*few, *healthy(4 * len(few))]) is None
 
 
 @given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=40), st.floats(0.0, 600.0))

@@ -13,7 +13,7 @@ from remediator.workflow.yielding import LATE_S, way_back
 
 NOW = 1_800_000_000.0
 NAMES = ["admit", "drain-slurm", "fence-node", "survey", "force-down", "evict-pods", "detach-node"]
-OF_RUN = ["hold-place", "release-jobs", "start-jobs"]
+OF_RUN = ["hold-place", "release-jobs", "hold-jobs", "start-jobs"]
 STATES: list[StepState] = ["pending", "running", "waiting", "held", "done"]
 places = st.tuples(st.sampled_from(NAMES), st.just("")) | st.tuples(
     st.sampled_from(OF_RUN), st.sampled_from(["7.1.0", "8.1.0"])
@@ -45,6 +45,8 @@ def test_only_what_may_have_been_set_is_taken_back_and_never_on_the_side_a_perso
     assert (("undo-drain", "") in back) == (side == "kubernetes" and is_acted(rows, "drain-slurm"))
     for run in ("7.1.0", "8.1.0"):
         assert (("undo-place", run) in back) == is_acted(rows, "hold-place", run)
+        let_go = book.get(("start-jobs", run), ("waiting", None))[0] == "done"
+        assert (("undo-hold", run) in back) == (is_acted(rows, "hold-jobs", run) and not let_go)
     assert (("undo-claim", "") in back) == claimed
     assert {name for name, _ in back} <= set(STEPS)
 

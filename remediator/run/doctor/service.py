@@ -22,6 +22,7 @@ ALERTS = frozenset(
         "RemediatorAgentSilent",
         "RemediatorIncidentStuck",
         "RemediatorNoLeader",
+        "RemediatorFrozen",
         "RemediatorPushRefused",
         "RemediatorServerSilent",
         "RemediatorTwoLeaders",

@@ -18,6 +18,7 @@ from remediator.workflow.steps.evict_pods import EvictPods
 from remediator.workflow.steps.fence_node import FenceNode
 from remediator.workflow.steps.force_down import ForceDown
 from remediator.workflow.steps.free_place import FreePlace
+from remediator.workflow.steps.hold_jobs import HoldJobs
 from remediator.workflow.steps.hold_place import HoldPlace
 from remediator.workflow.steps.prove_resume import ProveResume
 from remediator.workflow.steps.rejoin_slurm import RejoinSlurm
@@ -29,6 +30,7 @@ from remediator.workflow.steps.survey import Survey
 from remediator.workflow.steps.undo_claim import UndoClaim
 from remediator.workflow.steps.undo_drain import UndoDrain
 from remediator.workflow.steps.undo_fence import UndoFence
+from remediator.workflow.steps.undo_hold import UndoHold
 from remediator.workflow.steps.undo_place import UndoPlace
 from remediator.workflow.steps.unfence_node import UnfenceNode
 from remediator.workflow.steps.validate_node import ValidateNode
@@ -44,6 +46,7 @@ STEPS: dict[str, Step] = {
         HoldPlace(),
         ReleaseJobs(),
         RestartJob(),
+        HoldJobs(),
         StartJobs(),
         ProveResume(),
         FreePlace(),
@@ -65,6 +68,7 @@ STEPS: dict[str, Step] = {
         UndoFence(),
         UndoDrain(),
         UndoPlace(),
+        UndoHold(),
         UndoClaim(),
         EndYield(),
     )

@@ -8,7 +8,7 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.places import place_name
 from remediator.workflow.runs import moved_on, who
-from remediator.workflow.silence import UNFENCED, fencing_proof
+from remediator.workflow.silence import HELD, UNFENCED, fencing_proof
 from remediator.workflow.step import Writing
 from slurm_bridge.model import SlurmJob
 
@@ -35,9 +35,13 @@ class StartJobs(Writing):
             return Done(f"job {run.address} never ran on the node")
         if self._outside(context, job):
             return None
-        if (job.begin_time or 0.0) <= context.now + 1:
+        held = _held_by_us(context, job)
+        if _hold_is_forgotten(context, job):
+            why = f"slurmctld was restarted and forgot the hold of job {run.address}"
+            return Wait(f"{why}: holding it again", after=0.5, facts={"hold_again": run.key})
+        if not held and (job.begin_time or 0.0) <= context.now + 1:
             return Done(f"job {run.address} may start at once")
-        return self._unproven(context) if self._proof(context) is None else None
+        return self._unproven(context, held=held) if self._proof(context) is None else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job may go."""
@@ -56,14 +60,34 @@ class StartJobs(Writing):
         proof = self._proof(context)
         if proof is None:
             return None
+        if HELD in context.row.facts:
+            self._unhold(context)
         context.slurm.start_now(job_id)
         return Wait(f"the delay is lifted, {proof}", after=0.0) if proof else None
+
+    def _unhold(self, context: Context) -> None:
+        job = context.slurm.job(context.the_run.job_id)
+        if job is not None and _held_by_us(context, job):
+            context.slurm.unhold_job(job.job_id)
 
     def _proof(self, context: Context) -> str | None:
         """Why no process of the old run can be alive: `""` when none was left behind, None without proof."""
         return fencing_proof(context) if context.row.facts.get(UNFENCED) else ""
 
-    def _unproven(self, context: Context) -> Wait:
+    def _unproven(self, context: Context, *, held: bool) -> Wait:
         lost = ", ".join(context.row.facts[UNFENCED])
-        why = f"nothing proves that its processes on {lost} are gone: Slurm's own delay stands"
+        then = "it stays held until then" if held else "Slurm's own delay stands"
+        why = f"nothing proves that its processes on {lost} are gone: {then}"
         return Wait(f"job {context.the_run.address}: {why}", after=2.0, patient=True)
+
+
+def _held_by_us(context: Context, job: SlurmJob) -> bool:
+    """Whether our hold still stands; a person who releases the job decides for it."""
+    return job.held and HELD in context.row.facts
+
+
+def _hold_is_forgotten(context: Context, job: SlurmJob) -> bool:
+    """A slurmctld that was killed soon after it took the hold; else a person has released the job."""
+    if job.held or context.row.facts.get(HELD) is None:
+        return False
+    return context.slurm.config().started_at not in {None, context.row.facts[HELD]}

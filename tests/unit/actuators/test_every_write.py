@@ -28,7 +28,7 @@ READS = {
     Spares: {"offers", "is_claimed", "is_admitted", "is_detached"},
     Acceptance: {"look"},
 }
-OF_A_JOB = {"start_now", "set_job_reservation", "delete_reservation"}
+OF_A_JOB = {"start_now", "hold_job", "unhold_job", "set_job_reservation", "delete_reservation"}
 """Writes that name a job or a reservation of ours and no node."""
 NODE, WORKER = "gpu-0", "w-0"
 

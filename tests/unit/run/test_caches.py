@@ -62,8 +62,10 @@ class World:
     def __init__(self, server: Cluster) -> None:
         self.server = server
         self.clock = ManualClock()
-        self.changed = threading.Semaphore(0)
-        self.caches = Caches(server.session(self.clock), self.clock, self.changed.release)
+        self.changed, self.lost = threading.Semaphore(0), threading.Semaphore(0)
+        self.caches = Caches(
+            server.session(self.clock), self.clock, self.changed.release, lost=self.lost.release
+        )
         self.health, self.metrics = Health(self.clock), Metrics()
         self.caches.report(self.health, self.metrics)
 

@@ -8,20 +8,27 @@ import pytest
 
 from remediator.model.signal import SILENT, Signal
 from remediator.run.heartbeats import Heartbeats
+from remediator.run.outage import SETTLE_S
 from remediator.run.silence import STALE_S, Silence
+from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import DOUBT, DOUBT_S, MANY, QUIET_S
 from remediator.store import outbox
+from tests.crash.test_outage import writes
 from tests.fakes.river import NODES, River
 
 SICK = "gpu-0"
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
 class Site:
     """Four machines with their agents, and somebody who looks at them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, holds: bool = False) -> None:
         self.river = River(folder)
+        if holds:
+            pool = self.river.pools["training"].model_copy(update={"hold_until_fenced": True})
+            self.river.pools = {"training": pool}
         self.heartbeats = Heartbeats(self.river.clock)
         self.age = 0.0
         self.told: list[Signal] = []
@@ -33,6 +40,7 @@ class Site:
             lambda: [river.kube.view(name) for name in river.names],
             lambda: self.age,
             self._submit,
+            river.outage,
             river.clock,
             30.0,
         )
@@ -60,6 +68,14 @@ class Site:
             self.river.clock.advance(5.0)
             self.beat(*heard)
             self.silence.look()
+
+    def live(self, seconds: float) -> None:
+        """Time passes with a look before each turn, and all agents push."""
+        until = self.river.clock.now() + seconds
+        while self.river.clock.now() < until:
+            self.beat(*NODES)
+            self.silence.look()
+            self.river.turn()
 
     def kinds(self) -> set[str]:
         return {signal.kind for signal in self.told}
@@ -105,6 +121,20 @@ def test_a_silent_slurmd_under_an_agent_that_is_heard_only_pages(site: Site) -> 
     assert site.kinds() == {DOUBT}
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_run_that_slurm_took_from_a_silent_node_is_told_where_the_pool_holds_it(
+    tmp_path: Path, holds: bool
+) -> None:
+    site = Site(tmp_path, holds=holds)
+    site.river.submit_job()
+    site.hush(SICK)
+    site.pass_by(5.0, NODES)
+    assert site.kinds() == set()
+    site.river.slurm._take_down("w-gpu-0", "Not responding", "slurm")
+    site.pass_by(5.0, NODES)
+    assert site.kinds() == ({LOST_RUN} if holds else set())
+
+
 def test_a_controller_that_has_just_started_accuses_nobody(site: Site) -> None:
     site.hush(SICK)
     site.heartbeats._last.clear()
@@ -131,6 +161,41 @@ def test_all_kubelets_gone_while_slurm_hears_them_is_one_page(site: Site) -> Non
     site.river.run(5.0)
     assert site.river.slurm.writes == []
     assert not [write for write in site.river.kube.writes if write.actor == "remediator"]
+
+
+def test_an_open_incident_stands_still_while_many_kubelets_are_gone_and_then_goes_on(site: Site) -> None:
+    """The job asks nobody for its restart meanwhile: Slurm starts it after its own delay."""
+    river = site.river
+    job = river.submit_job(save=3.0)
+    river.xid(SICK)
+    while not river.slurm.count("requeue", str(job)):
+        river.turn()
+    for node in river.names:
+        river.kube.outside(node, "lost", NOT_READY)
+    before = writes(river)
+    site.live(30.0)
+    river.clock.advance(300.0)
+    site.live(10.0)
+    assert writes(river) == before
+    (incident,) = river.open_incidents()
+    assert [row.name for row in river.steps(incident.id) if "4 of 4 kubelets" in row.sentence]
+    for node in river.names:
+        river.kube.outside(node, "back", READY)
+    site.live(SETTLE_S - 10)
+    assert writes(river) == before
+    site.live(100.0)
+    assert [found.state for found in river.all_incidents()] == ["closed"]
+    assert (river.job(job).state, river.job(job).restart_count) == ("RUNNING", 1)
+
+
+def test_a_watch_that_is_silent_stops_all_writing(site: Site) -> None:
+    site.age = STALE_S + 1
+    site.river.xid(SICK)
+    site.live(30.0)
+    assert writes(site.river) == 0
+    site.age = 0.0
+    site.live(SETTLE_S + 10)
+    assert site.river.slurm.count("drain", "w-gpu-0") == 1
 
 
 def test_nothing_is_concluded_from_an_old_watch_or_without_slurm(site: Site) -> None:

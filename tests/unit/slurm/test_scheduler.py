@@ -20,6 +20,8 @@ WRITES: dict[str, Callable[[Scheduler], object]] = {
     "resume": lambda s: s.resume("gpu-2"),
     "requeue": lambda s: s.requeue(_job(s, 1)),
     "start_now": lambda s: s.start_now(2),
+    "hold_job": lambda s: s.hold_job(2),
+    "unhold_job": lambda s: s.unhold_job(3),
     "set_job_reservation": lambda s: s.set_job_reservation(3, "place"),
     "reserve": lambda s: s.reserve("other", ["gpu-1"], ["alice"], 15),
     "resize_reservation": lambda s: s.resize_reservation("place", ["gpu-0"]),
