@@ -53,13 +53,18 @@ class Listener:
                 self._turn()
         finally:
             for child in set(self._children.values()):
-                self._close(child)
+                child.kill()
 
     def _turn(self) -> None:
         numbers = [number for number, _ in self._events.poll()]
-        # First those that ended: a new connection may be given the number of an old one.
-        for child in {self._children[number] for number in numbers if number in self._children}:
-            self._close(child)
+        # The door comes last: a new connection may be given the number of one that has ended.
+        for number in numbers:
+            child = self._children.get(number)
+            if child is not None and number == child.ended:
+                self._bury(child)
+            elif child is not None:
+                self._forget(number)
+                child.kill()
         if self._door.fileno() in numbers:
             self._open()
 
@@ -79,19 +84,21 @@ class Listener:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._door.close()
             for other in set(self._children.values()):
-                other.forget()
+                other.close()
             with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
                 serve(self._operations, requests, answers)
         finally:
             os._exit(0)
 
-    def _close(self, child: _Child) -> None:
+    def _bury(self, child: _Child) -> None:
         for number in (child.connection.fileno(), child.ended):
-            self._events.unregister(number)
-            del self._children[number]
-        os.kill(child.pid, signal.SIGKILL)  # its number is its own until it is waited for
+            self._forget(number)
         os.waitpid(child.pid, 0)
-        child.forget()
+        child.close()
+
+    def _forget(self, number: int) -> None:
+        if self._children.pop(number, None) is not None:
+            self._events.unregister(number)
 
 
 class _Child:
@@ -102,7 +109,11 @@ class _Child:
         self.pid = pid
         self.ended = ended
 
-    def forget(self) -> None:
+    def kill(self) -> None:
+        """Its number is its own until it is waited for. One that sleeps in the kernel dies when it wakes."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
         """Close what this process holds of it."""
         self.connection.close()
         os.close(self.ended)
