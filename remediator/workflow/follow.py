@@ -18,7 +18,7 @@ from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows, loss_rows
 from remediator.workflow.requeues import capped
-from remediator.workflow.silence import HELD, UNFENCED, is_silence
+from remediator.workflow.silence import HELD, UNFENCED
 from remediator.workflow.successors import JOINED
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
 
@@ -76,9 +76,8 @@ class FollowUps:
         self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, Any]], now: float
     ) -> None:
         for body in bodies:
-            run = JobRun.model_validate(body)
-            if not is_silence(incident):  # Slurm's own requeue, after DOWN, holds nothing
-                run = capped(connection, self._cluster, incident.node_uid, run, self._requeues, now)
+            found = JobRun.model_validate(body)
+            run = capped(connection, self._cluster, incident.node_uid, found, self._requeues, now)
             owner = self._claim(connection, incident, run)
             owned = owner == incident.id
             steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))

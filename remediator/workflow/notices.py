@@ -56,8 +56,7 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
     elif incident.rule == SILENT_NODE:
         text = (
             f"{incident.node} under your {job} is silent ({incident.cause}), so the job cannot be told to "
-            f"save. It is restarted once on other nodes under the same id: when its old processes are gone, "
-            f"else after Slurm's own delay, unless your site holds it until then."
+            f"save. {_after_silence(run)}"
         )
     elif run.held_because:
         text = (
@@ -71,6 +70,16 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"save, and is restarted once on other nodes under the same id."
         )
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def _after_silence(run: JobRun) -> str:
+    if run.held_because:
+        held = f"It is requeued and waits, held, because {run.held_because}"
+        return f"{held}. When you have looked why, an operator lets it go: `scontrol release {run.address}`."
+    return (
+        "It is restarted once on other nodes under the same id: when its old processes are gone, else after "
+        "Slurm's own delay, unless your site holds it until then."
+    )
 
 
 def capped(incident: Incident, run: JobRun) -> Message:

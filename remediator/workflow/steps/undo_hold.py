@@ -23,6 +23,8 @@ class UndoHold(Writing):
         job = context.slurm.job(run.job_id)
         if job is None or job.state != "PENDING" or not job.held:
             return Done(f"no hold is left on job {run.address}")
+        if run.held_because:
+            return Done(f"job {run.address} stays held for a person: {run.held_because}")
         if fencing_proof(context) is not None:
             return None
         why = (
