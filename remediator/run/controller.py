@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,7 @@ from remediator.workflow.context import Conduct, Context, Ports
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
+from remediator.workflow.together import SideBySide
 from slurm_bridge.backends import open_slurm
 
 LOST_LEADERSHIP = 70
@@ -69,12 +71,15 @@ POOL_SIZE = 24  # twelve workers, two watches, reviews, and some air
 CORE_LIMIT_S = 60.0
 REVIEW_S = 3.0
 log = logs.logger(stage="controller")
+SWITCH_S = 0.0005
+"""For how long a thread with an answer in hand waits for one that computes; Python says 5 ms."""
 
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM, or until leadership is lost: then exit with status 70, a restart is the cure."""
     logs.configure(settings.log.level)
     threading.excepthook = unforeseen
+    sys.setswitchinterval(SWITCH_S)
     for number in (signal.SIGTERM, signal.SIGINT):
         # The first process of a container has no default handler: it would sit out its whole grace.
         signal.signal(number, lambda *_: os._exit(0))
@@ -182,6 +187,7 @@ class Controller:
         pool = LabelledSpares(self.session, self.clock, SpareKeys())
         bench = PodBench(self.session, self.clock, self._test_pod())
         ports = Ports(scheduler, nodes, Spares(pool, self.guard), Acceptance(bench, self.guard))
+        together = SideBySide()
         conduct = self._conduct()
 
         def context_of(call: Call, now: float) -> Context:
@@ -195,6 +201,7 @@ class Controller:
                 runs=call.runs,
                 spare=call.spare,
                 taken_spares=call.taken_spares,
+                together=together,
             )
 
         state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remediator.model.incident import Incident
@@ -51,9 +51,10 @@ def place_of(row: StepRow) -> Place:
     return (row.incident, row.name, row.subject)
 
 
-def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> Iterator[Answer]:
-    """Attempt the call and what goes with it; each answer is out before the next attempt begins."""
+def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> list[Answer]:
+    """Attempt the call and what goes with it; told together, so that the core does not compute meanwhile."""
     outcome = attempt(call)
-    yield Answer(call, outcome)
+    found = [Answer(call, outcome)]
     if call.then is not None:
-        yield Answer(call.then, attempt(call.then) if isinstance(outcome, Done) else None)
+        found += [Answer(call.then, attempt(call.then) if isinstance(outcome, Done) else None)]
+    return found

@@ -15,6 +15,7 @@ from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
+from remediator.workflow.together import Together, in_order
 
 NoSpare = Literal["go-on", "wait", "page"]
 
@@ -59,6 +60,7 @@ class Context:
     runs: tuple[JobRun, ...] = ()
     spare: Spare | None = None
     taken_spares: Mapping[str, str] = field(default_factory=dict)
+    together: Together = in_order
 
     @property
     def slurm(self) -> Scheduler:

@@ -9,6 +9,7 @@ from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto, maintenance, rollout, unreadable, veto
 from remediator.workflow.context import Context
+from slurm_bridge.model import Reservation
 
 
 @dataclass(frozen=True)
@@ -23,18 +24,29 @@ class Judged:
 def judged(context: Context) -> Judged:
     """Read the incident's machine now. GiveUp when its name belongs to another one by now, or to none."""
     name, conduct, now = context.incident.node, context.conduct, context.now
-    node = context.nodes.node(name)
+    others, node = context.together(lambda: _others(context), lambda: context.nodes.node(name))
     if node is None or node.uid != context.incident.node_uid:
         raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
-    try:
-        pods = context.nodes.pods_on(name)
-        reservations = context.slurm.reservations()
-        rolling = context.nodes.rollout(pods)
-    except (Retry, GiveUp, BadInput) as error:
-        return Judged(node, (), unreadable(name, error, now=now))
+    if isinstance(others, Veto):
+        return Judged(node, (), others)
+    pods, rolling, reservations = others
     found = veto(node, pods, conduct.no_replace_label, conduct.protected, now=now)
     planned = maintenance(reservations, context.incident.slurm_nodes, conduct.maintenance_soon_s, now=now)
     return Judged(node, pods, found or planned or rollout(name, rolling, now=now))
+
+
+def _others(context: Context) -> tuple[tuple[PodView, ...], str, tuple[Reservation, ...]] | Veto:
+    """The machine's pods, the rollout they are in, and the cluster's reservations; unreadable is a veto."""
+    try:
+        (pods, rolling), reservations = context.together(lambda: _pods(context), context.slurm.reservations)
+    except (Retry, GiveUp, BadInput) as error:
+        return unreadable(context.incident.node, error, now=context.now)
+    return pods, rolling, reservations
+
+
+def _pods(context: Context) -> tuple[tuple[PodView, ...], str]:
+    pods = context.nodes.pods_on(context.incident.node)
+    return pods, context.nodes.rollout(pods)
 
 
 def standing_veto(context: Context) -> Veto | None:

@@ -10,7 +10,7 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
 from remediator.workflow.step import Writing
-from slurm_bridge.model import SlurmNode
+from slurm_bridge.model import SlurmConfig, SlurmNode
 from slurm_bridge.reasons import quoted
 
 FORGET_S = 5.0  # how long slurmctld may forget what it acknowledged, when it is killed
@@ -31,7 +31,7 @@ class DrainSlurm(Writing):
         """
         if not context.incident.slurm_nodes:
             return Done("no Slurm worker on this node: nothing to drain")
-        nodes = [context.slurm.node(name) for name in context.incident.slurm_nodes]
+        nodes = _nodes(context)
         theirs = {node.name: node.reason for node in nodes if somebody_elses(node, context.incident)}
         if SEEN in context.row.facts:
             return self._again(context, nodes, theirs)
@@ -43,7 +43,7 @@ class DrainSlurm(Writing):
             return None
         if theirs:
             return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
-        return self._done(context)
+        return self._done(context, context.slurm.config())
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes, and the reason they get."""
@@ -64,9 +64,16 @@ class DrainSlurm(Writing):
         incident = context.incident
         return [n for n in nodes if not is_our_drain(n, incident) and not somebody_elses(n, incident)]
 
-    def _done(self, context: Context) -> Done:
+    def verify(self, context: Context) -> Outcome:
+        """The fence waits for this: what it will want to know of slurmctld is asked meanwhile."""
+        seen, config = context.together(lambda: _nodes(context), context.slurm.config)
+        if all(is_our_drain(node, context.incident) for node in seen):
+            return self._done(context, config)
+        return super().verify(context)
+
+    def _done(self, context: Context, config: SlurmConfig) -> Done:
         names = list(context.incident.slurm_nodes)
-        facts = {SEEN: context.now, STOOD: names, "ctld_started": context.slurm.config().started_at}
+        facts = {SEEN: context.now, STOOD: names, "ctld_started": config.started_at}
         return Done(f"Slurm drains {', '.join(names)}", facts)
 
     def foresee(self, context: Context) -> Outcome:
@@ -79,7 +86,7 @@ class DrainSlurm(Writing):
             return Yield(_quoted(theirs), "slurm")
         missing = [n.name for n in nodes if not still_drained(n.is_drain, n.reason, context.incident.id)]
         if not missing:
-            return self._done(context)
+            return self._done(context, context.slurm.config())
         moved = [name for name in missing if self._moved(context, name)]
         if moved:
             left = [name for name in context.incident.slurm_nodes if name not in moved]
@@ -100,6 +107,10 @@ class DrainSlurm(Writing):
         if before is None or now is None:
             return bool(context.now - facts[SEEN] <= FORGET_S)
         return bool(before != now)
+
+
+def _nodes(context: Context) -> list[SlurmNode]:
+    return [context.slurm.node(name) for name in context.incident.slurm_nodes]
 
 
 def _quoted(theirs: dict[str, str]) -> str:

@@ -31,9 +31,9 @@ def unfence(world: World, name: str, uid: str) -> bool:
     return world.cluster.unfence(name, uid, "inc-1", deadline=D).wrote
 
 
-def raw(world: World, name: str) -> list[dict[str, object]]:
-    """Its taints as they are written."""
-    return [dict(taint.raw) for taint in world.view(name).taints]
+def ours(world: World, name: str) -> list[dict[str, object]]:
+    """Our taint on it, as it is written."""
+    return [dict(taint.raw) for taint in world.view(name).taints if taint.key == FENCED]
 
 
 def keys(world: World, name: str) -> set[str]:
@@ -192,7 +192,7 @@ def test_a_persons_removal_of_our_taint_is_not_undone(world: World, name: str) -
 def test_a_lost_race_is_run_again_on_fresh_data(world: World, name: str) -> None:
     uid = world.add_node(name)
     fence(world, name)
-    once = itertools.chain([{"spec": {"taints": [FOREIGN, *raw(world, name)]}}], itertools.repeat({}))
+    once = itertools.chain([{"spec": {"taints": [FOREIGN, *ours(world, name)]}}], itertools.repeat({}))
     racing = world.over(Racing(world.api, lambda: world.change(name, next(once))))
     racing.unfence(name, uid, "inc-1", deadline=D)
     assert keys(world, name) == {FOREIGN["key"]}

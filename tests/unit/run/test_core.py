@@ -108,7 +108,7 @@ def test_outcome_and_next_intent_are_committed_together(here: Deciding) -> None:
 
 def fails(call: Call) -> list[Answer]:
     """The drain has to be tried again, and so the fence's turn does not come."""
-    return list(answers(call, lambda _: Again("busy")))
+    return answers(call, lambda _: Again("busy"))
 
 
 def test_drain_and_fence_are_committed_to_together(here: Deciding) -> None:
