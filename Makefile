@@ -13,7 +13,7 @@ check: ## formatting, lint, types, import order, docstrings and sizes
 test: ## all tests: those of the lab in one process, those on single servers or none beside it
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -n 2 --dist loadgroup
 
-test-slow: ## every kind of script, the whole grace, spares that fail, pyslurm, Slurm as Slinky sets it: twenty minutes
+test-slow: ## the long ones on the lab: scripts of every kind, the whole grace, spares that fail, frozen machines, NodeSets
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow
 
 demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again

@@ -110,6 +110,7 @@ def test_two_different_jobs_that_crash_on_a_node_have_it_tested_and_given_back(s
     wait_for("a job on it", lambda: job.is_running(0), 60, every=0.2)
 
 
+@pytest.mark.slow
 def test_a_suspect_node_that_fails_its_test_is_replaced(lab: Lab) -> None:
     """A GPU is gone and no kernel line says so: the crashes lead to it."""
     with restarting(lab, "full") as site:

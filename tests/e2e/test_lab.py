@@ -258,6 +258,7 @@ def test_slurmctld_keeps_its_jobs_over_a_kill(lab: Lab) -> None:
     lab.slurm("scancel", job)
 
 
+@pytest.mark.slow
 def test_silent_nodes_turn_unknown_and_come_back(lab: Lab) -> None:
     """A hung kubelet, a cut cable, a frozen and a powered-off node, side by side: each takes 40 s to show."""
     boot = node_status(lab, "gpu-4")["status"]["nodeInfo"]["bootID"]

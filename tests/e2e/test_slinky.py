@@ -173,6 +173,7 @@ def test_foreign_drain_is_left_alone_by_cordon_and_uncordon(cluster: Cluster) ->
         assert cluster.annotation(POD_CORDON) is None
 
 
+@pytest.mark.slow
 def test_reason_written_over_the_operators_leaves_a_cordon_behind(cluster: Cluster) -> None:
     node = cluster.node_of()
     cluster.lab.kubectl("cordon", node)
@@ -190,6 +191,7 @@ def test_reason_written_over_the_operators_leaves_a_cordon_behind(cluster: Clust
         assert f"{WORKER} state set to DRAIN" in log.read(), "it drained once more, for a moment"
 
 
+@pytest.mark.slow
 def test_busy_worker_is_not_evicted_until_some_time_after_its_job(
     cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
