@@ -16,7 +16,7 @@ from deploy.lab.api import Lab
 from deploy.lab.cgroups import Group
 from deploy.lab.errors import LabError
 from deploy.setup.cache import cache_root
-from tests.bench import eviction, machine, memory, overhead, throughput
+from tests.bench import eviction, machine, memory, overhead, readme, throughput
 from tests.bench.latency import LINE, PUSH, QUEUE, WEBHOOK, Latency
 from tests.bench.report import BASELINE, Result
 from tests.bench.share import ungrouped
@@ -42,7 +42,9 @@ def main(
     lab: Annotated[
         str, typer.Option(help="The lab to use; it is brought up and down when it is not up.")
     ] = "bench",
-    save_baseline: Annotated[bool, typer.Option(help="Make this run the one to compare with.")] = False,
+    save_baseline: Annotated[
+        bool, typer.Option(help="Make this run the one to compare with, and README's.")
+    ] = False,
 ) -> None:
     """Measure the river: every figure beside its floor from the same run."""
     wanted = names or list(NAMES)
@@ -58,6 +60,7 @@ def main(
         result.save(json, samples=True)
     if save_baseline:
         result.save(BASELINE, samples=False)
+        readme.write()
 
 
 def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: Status) -> None:

@@ -76,6 +76,7 @@ class Figure:
             "p99": round(self.p99, 3),
             "worst": round(self.worst, 3),
             "floor": self.floor,
+            "goal": self.goal.text(),
             "limited_by": self.limited_by,
             "samples": [round(sample, 3) for sample in self.samples],
         }

@@ -62,11 +62,11 @@ class Result:
 def _row(figure: Figure, floor: Figure | None, before: Mapping[str, Any] | None) -> Sequence[str]:
     floors = ("", "", "")
     if floor is not None:
-        floors = (_short(floor.p50), _ratio(figure, floor, "p50"), _ratio(figure, floor, "p99"))
+        floors = (short(floor.p50), _ratio(figure, floor, "p50"), _ratio(figure, floor, "p99"))
     then = (
-        "" if before is None else f"{_short(before['p50'])} ({100 * (figure.p50 / before['p50'] - 1):+.0f} %)"
+        "" if before is None else f"{short(before['p50'])} ({100 * (figure.p50 / before['p50'] - 1):+.0f} %)"
     )
-    numbers = (str(figure.n), _short(figure.p50), _short(figure.p99), _short(figure.worst))
+    numbers = (str(figure.n), short(figure.p50), short(figure.p99), short(figure.worst))
     return (figure.what, *numbers, *floors, verdict(figure, floor), then)
 
 
@@ -91,7 +91,8 @@ def verdict(figure: Figure, floor: Figure | None) -> str:
     return f"{goal.text()}: {'met' if met else 'MISSED'}"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """One decimal, none from a thousand on."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 
