@@ -93,7 +93,7 @@ def test_a_line_told_again_and_again_is_one_incident(site: Site) -> None:
     site.lab.kubectl("-n", "slurm", "delete", "pod", site.agent_on(node), "--wait=false")
     site.controller.change("rollout", "restart", "deployment/remediator")
     accepted = 'remediator_signals_received_total{result="accepted",source="agent"}'
-    wait_for("the old lines from the new agent", lambda: site.controller.metric(accepted) >= 3, 60, every=0.3)
+    wait_for("the agent to tell the old lines", lambda: site.controller.metric(accepted) >= 3, 150, every=0.3)
     site.lab.inject.xid(node, 79)
     said = f"{node} is already out of service by incident {incident}"
     wait_for("the verdict on the new line", lambda: said in site.controller.log(), 30, every=0.3)
