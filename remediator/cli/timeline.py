@@ -34,6 +34,8 @@ WORDS = {
     "incident-yields": "yields",
     "incident-overridden": "ended",
 }
+TRYING = frozenset({"intent", "wait", "retry", "ambiguous", "hold"})
+ANEW = frozenset({"done", "overridden", "condition-lost"})
 ENDED = ("closed", "overridden")
 STATES = {"yielding": "yielding to a human", "overridden": "overridden by human"}
 
@@ -84,8 +86,20 @@ def _timeline(story: dict[str, Any]) -> Table:
 
 
 def _spoken(timeline: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The last step says what the incident's end says after it."""
-    return (line for line in timeline if (line["step"], line["what"]) != ("close", "done"))
+    """What says something new. The last step says what the incident's end says after it; a step that tries
+    the same once more, with the same result, has said so.
+    """
+    said: dict[str, set[tuple[str, str]]] = {}
+    for line in timeline:
+        step, what = line["step"], (str(line["what"]), str(line["why"]))
+        if (step, line["what"]) == ("close", "done"):
+            continue
+        if line["what"] in ANEW:
+            said.pop(step, None)
+        if line["what"] in TRYING and what in said.setdefault(step, set()):
+            continue
+        said.setdefault(step, set()).add(what)
+        yield line
 
 
 def _decision(incident: dict[str, Any]) -> str:

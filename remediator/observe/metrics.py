@@ -26,18 +26,40 @@ PREFIX = "remediator_"
 MOST_VALUES = 40
 SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
-PLANS = ("replace", "move-jobs", "drain-only")
+PLANS = ("replace", "move-jobs", "drain-only", "validate", "validate-only", "restart-job", "give-back")
 STEPS = (
     "admit",
     "drain-slurm",
     "fence-node",
     "survey",
+    "hold-place",
     "release-jobs",
+    "restart-job",
     "start-jobs",
     "prove-resume",
+    "free-place",
+    "claim-spare",
+    "validate-spare",
+    "await-empty",
+    "await-idle",
+    "validate-node",
+    "force-down",
+    "evict-pods",
+    "detach-node",
+    "admit-spare",
+    "rejoin-slurm",
+    "accept-node",
+    "attach-node",
+    "unfence-node",
+    "resume-slurm",
     "close",
+    "undo-fence",
+    "undo-drain",
+    "undo-place",
+    "undo-claim",
+    "yield",
 )
-OUTCOMES = ("done", "wait", "retry", "ambiguous", "hold")
+OUTCOMES = ("done", "wait", "retry", "ambiguous", "hold", "overridden")
 STEP_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 180, 300, 900, 1800)
 ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
@@ -11,8 +11,9 @@ from remediator.model.record import Entry
 from remediator.model.view import SlurmView
 from remediator.run.commands import Commands
 from remediator.run.giveback import GiveBack
+from remediator.run.jumps import LEAST_S
 from remediator.run.triage import PAGE, Triage
-from remediator.store import incidents
+from remediator.store import incidents, jumps
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
 from remediator.store.steps import Place
@@ -57,18 +58,29 @@ class Core:
         self._commands = Commands(journal, give_back)
         self._journal = journal
         self._frozen = frozen
-        self._in_flight: set[Place] = set()
+        # With what the clock was set by since each was handed out.
+        self._in_flight: dict[Place, float] = {}
+        self._begun = False
 
-    def turn(self, now: float, answers: Sequence[Answer] = (), view: SlurmView = NOTHING_SEEN) -> Turn:
+    def turn(
+        self,
+        now: float,
+        answers: Sequence[Answer] = (),
+        view: SlurmView = NOTHING_SEEN,
+        jump: float = 0.0,
+    ) -> Turn:
         """One pass. Raises Retry when the store does not take it (give the same answers again), Fenced when
-        leadership moved on.
+        leadership moved on. `jump`: what the clock was set by since the last turn that was taken.
         """
         self._journal.take()  # what a failed turn wrote was rolled back
-        flying = self._in_flight - {answer.call.place for answer in answers}
+        known = {place: set_by + jump for place, set_by in self._in_flight.items()}
+        back = {answer.call.place for answer in answers}
+        flying = {place: set_by for place, set_by in known.items() if place not in back}
         with self._store.write() as connection:
             demand(connection, self._journal.epoch)
+            self._keep_time(connection, now, jump)
             for answer in answers:
-                self._engine.apply(connection, answer, now)
+                self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
             self._commands.carry_out(connection, now)
             judged = self._triage.judge(connection, now)
             admitted = self._triage.reconsider(connection, now)
@@ -76,7 +88,8 @@ class Core:
             self._engine.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
-        self._in_flight = flying.union(*(call.places for call in calls))
+        self._begun = True
+        self._in_flight = flying | {place: 0.0 for call in calls for place in call.places}
         wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
         if len(judged) >= PAGE:
             wake_at = now
@@ -92,3 +105,25 @@ class Core:
             return self._engine.calls(connection, busy, now)
         stand_still(connection, self._journal, busy, why, now)
         return [], None
+
+    def _keep_time(self, connection: sa.Connection, now: float, jump: float) -> None:
+        """A clock that is set ends nobody's grace and makes nothing wait. That it was set back before this
+        life is seen by what has happened in the future.
+        """
+        if not self._begun:
+            jump -= jumps.ahead(connection, now)
+        if abs(jump) >= LEAST_S:
+            jumps.move(connection, jump)
+            way = "forward" if jump > 0 else "back"
+            why = f"this machine's clock was set {way} by {abs(jump):.0f} s: what is under way moves along"
+            self._journal.record(connection, "clock-set", None, now, why=why)
+
+
+def moved(answer: Answer, jump: float) -> Answer:
+    """The answer to a call that was under way as the clock was set: its row is as old as the call."""
+    if not jump:
+        return answer
+    row = answer.call.row
+    times = {name: getattr(row, name) for name in ("due_at", "started_at", "acted_at", "ended_at")}
+    later = {name: at + jump for name, at in times.items() if at is not None}
+    return replace(answer, call=replace(answer.call, row=replace(row, **later)))

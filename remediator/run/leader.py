@@ -31,12 +31,20 @@ class Leader:
         self._stopping = threading.Event()
 
     def acquire(self, holder: str, *, sole: bool) -> int:
-        """Wait until leadership is ours; returns the epoch."""
+        """Wait until leadership is ours; returns the epoch. A lease that nobody renewed for longer than one
+        lasts has ended, whatever the database's clock was set to meanwhile.
+        """
+        seen: tuple[int, float] | None = None
+        since = self._clock.steady()
         while True:
             before = self._clock.steady()
+            dead = before - since > self._settings.lease_s + self._settings.renew_s
             try:
                 with self._store.write() as connection:
-                    epoch = leadership.acquire(connection, holder, self._settings.lease_s, sole=sole)
+                    claim = leadership.claim(connection)
+                    if claim != seen:
+                        seen, since, dead = claim, before, False
+                    epoch = leadership.acquire(connection, holder, self._settings.lease_s, sole=sole or dead)
             except Retry as error:
                 log.warning("the store does not answer", problem=str(error))
                 epoch = None
@@ -63,15 +71,18 @@ class Leader:
 
     def _renew(self) -> bool:
         lease = self._lease
-        if lease is None:
-            return False
         before = self._clock.steady()
+        if lease is None or before >= lease.until:
+            return False
         try:
             with self._store.write() as connection:
                 kept = leadership.renew(connection, lease.epoch, self._settings.lease_s)
         except Retry as error:
             log.warning("lease not renewed", problem=str(error))
             return self._clock.steady() < lease.until
+        except GiveUp as error:
+            log.warning("lease not renewed", problem=str(error))
+            return False
         if kept:
             self._lease = Lease(lease.epoch, before + self._settings.lease_s)
         return kept

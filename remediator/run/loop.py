@@ -9,14 +9,15 @@ from remediator.errors import Retry
 from remediator.model.plan import Done
 from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
-from remediator.run.core import Core, Turn
+from remediator.run.core import RECONSIDER_S, Core, Turn
 from remediator.run.inbox import Inbox
+from remediator.run.jumps import Jumps
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.workflow.calls import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
-LOUD = frozenset({"overdue", "incident-held", "condition-lost", "incident-yields"})
+LOUD = frozenset({"overdue", "incident-held", "condition-lost", "incident-yields", "clock-set"})
 REQUEUES = frozenset({"release-jobs", "restart-job"})
 log = logger(stage="core")
 
@@ -41,6 +42,7 @@ class CoreLoop:
         self._submit = submit
         self._beat = beat
         self._metrics = metrics
+        self._jumps = Jumps(clock)
         self._stopping = False
 
     def stop(self) -> None:
@@ -51,11 +53,12 @@ class CoreLoop:
     def run(self) -> None:
         """Turn until stopped; Fenced goes up, it ends the process."""
         answers: list[Answer] = []
-        pause = 0.0
+        pause = jump = 0.0
         while not self._stopping:
             answers += self._inbox.gather(pause)
+            jump += self._jumps.seconds()
             try:
-                turn = self._core.turn(self._clock.now(), answers, self._poll.view())
+                turn = self._core.turn(self._clock.now(), answers, self._poll.view(), jump)
             except Retry as error:
                 log.warning("the store does not take a turn", problem=str(error))
                 pause = STORE_PAUSE_S
@@ -63,9 +66,10 @@ class CoreLoop:
             for call in turn.calls:
                 self._submit(call)  # before anything is written for people: a drain may be among them
             self._tell(answers, turn)
-            answers = []
+            answers, jump = [], 0.0
             self._poll.watch(turn.treated)
-            pause = max(0.0, turn.wake_at - self._clock.now())
+            # At most: the clock may have been set back since.
+            pause = min(max(0.0, turn.wake_at - self._clock.now()), RECONSIDER_S)
 
     def _tell(self, answers: list[Answer], turn: Turn) -> None:
         """What was committed goes to the log, and the numbers move."""

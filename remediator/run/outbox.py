@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from remediator.clock import Clock
-from remediator.errors import Retry
+from remediator.errors import RemediatorError, Retry
 from remediator.notify.channels import Channel, send_all
 from remediator.observe.logs import logger
 from remediator.store import outbox
@@ -26,6 +26,9 @@ class Outbox:
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = False
+        self._sent: set[int] = (
+            set()
+        )  # taken, and the store could not be told: nobody is called twice for that
 
     def nudge(self) -> None:
         """Something was written."""
@@ -41,7 +44,7 @@ class Outbox:
         while not self._stopping:
             try:
                 self.deliver()
-            except Retry as error:
+            except RemediatorError as error:
                 log.warning("the outbox cannot be read", problem=str(error))
             self._wake.wait(EVERY_S)
             self._wake.clear()
@@ -53,6 +56,15 @@ class Outbox:
         return sum(self._one(message) for message in waiting)
 
     def _one(self, waiting: outbox.Waiting) -> bool:
+        if waiting.id not in self._sent and not self._send(waiting):
+            return False
+        self._sent.add(waiting.id)
+        with self._store.write() as connection:
+            outbox.delivered(connection, waiting.id, self._clock.now())
+        self._sent.discard(waiting.id)
+        return True
+
+    def _send(self, waiting: outbox.Waiting) -> bool:
         try:
             send_all(self._channels, waiting)
         except Retry as error:
@@ -61,6 +73,4 @@ class Outbox:
             with self._store.write() as connection:
                 outbox.later(connection, waiting.id, self._clock.now() + pause)
             return False
-        with self._store.write() as connection:
-            outbox.delivered(connection, waiting.id, self._clock.now())
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from remediator.clock import Clock
 from remediator.errors import Fenced
@@ -44,24 +45,25 @@ class Workers:
     def submit(self, call: Call) -> None:
         """Hand out one call."""
         pool = self._urgent if call.row.name in URGENT else self._other
-        pool.submit(self._run, call)
+        pool.submit(self._run, call, self._clock.now() - self._clock.steady())
 
     def stop(self) -> None:
         """Take no more calls and wait for those under way (each has a deadline)."""
         self._urgent.shutdown(wait=True, cancel_futures=True)
         self._other.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: Call, ahead: float) -> None:
         try:
-            for answer in answers(call, self._attempt):
+            for answer in answers(call, partial(self._attempt, ahead)):
                 self._answer(answer)
         except Fenced as error:
             self._fenced(error)
 
-    def _attempt(self, call: Call) -> Outcome | None:
+    def _attempt(self, ahead: float, call: Call) -> Outcome | None:
+        """`ahead`: of the steady clock, when the row was written; the clock may have been set since."""
         step = STEPS[call.row.name]
         try:
-            context = self._context_of(call, self._clock.now())
+            context = self._context_of(call, ahead + self._clock.steady())
             return attempt(step, context, may_act=call.may_act, probe=self._probe)
         except Fenced:
             raise

@@ -101,7 +101,7 @@ class Intake:
             with self._store.write() as connection:
                 insert_new(connection, rows)
         except GiveUp as error:  # the store's trouble: the signals are good, their senders are to keep them
-            log.exception("signals not stored", rows=len(rows))
+            log.warning("signals not stored", rows=len(rows), problem=str(error))
             return Retry(str(error), after=1.0)
         except RemediatorError as error:
             return error

@@ -1,4 +1,4 @@
-"""Leadership is a row with an epoch; the database's clock is the only clock."""
+"""Leadership is a row with an epoch; a lease is dated by the database's clock, which may be set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def holder(connection: sa.Connection) -> str | None:
 def acquire(connection: sa.Connection, holder: str, lease_s: float, *, sole: bool = False) -> int | None:
     """The new epoch, or None while somebody else holds the lease.
 
-    `sole` says that a file lock already proves that no other process can be alive.
+    `sole` says that something else proves that no holder can be alive: a file lock, or a lease that
+    nobody has renewed for longer than one lasts.
     """
     now = database_now(connection)
     row = connection.execute(
@@ -50,14 +51,21 @@ def acquire(connection: sa.Connection, holder: str, lease_s: float, *, sole: boo
 
 
 def renew(connection: sa.Connection, epoch: int, lease_s: float) -> bool:
-    """Prolong the lease of `epoch`; False when somebody took over or it ran out."""
-    now = database_now(connection)
+    """Prolong the lease of `epoch`; False when somebody took over. Whether it has run out the holder counts
+    by its own steady clock: the database's may have been set forward.
+    """
     result = connection.execute(
         sa.update(leadership)
-        .where(leadership.c.name == NAME, leadership.c.epoch == epoch, leadership.c.expires_at > now)
-        .values(expires_at=now + lease_s)
+        .where(leadership.c.name == NAME, leadership.c.epoch == epoch)
+        .values(expires_at=database_now(connection) + lease_s)
     )
     return bool(result.rowcount)
+
+
+def claim(connection: sa.Connection) -> tuple[int, float] | None:
+    """Epoch and end of the present lease as written, new with every renewal; None before the first."""
+    row = connection.execute(sa.select(leadership).where(leadership.c.name == NAME)).one_or_none()
+    return None if row is None else (int(row.epoch), float(row.expires_at))
 
 
 def demand(connection: sa.Connection, epoch: int) -> None:

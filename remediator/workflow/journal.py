@@ -16,6 +16,8 @@ from remediator.store import steps
 from remediator.workflow.holds import ageless, aging
 
 MAX_BACKOFF_S = 10.0
+MAX_REFUSED_S = 120.0
+TRIES = "tries"
 NAMES = {Done: "done", Wait: "wait", Again: "retry", Unknown: "ambiguous", Hold: "hold", Yield: "overridden"}
 
 
@@ -124,28 +126,41 @@ class Journal:
 def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
     """The row after an outcome: done, to be looked at again, to be tried again, held, or a person's now.
 
-    A hold is nobody's delay: the step's bound counts from the last look that found one.
+    A hold is nobody's delay: the step's bound counts from the last look that found one. What is tried again
+    is looked at before that: an INTENT stands before a write only, however long a server is away.
     """
     started = now if row.started_at is None or row.state == "held" else row.started_at
-    base = replace(row, sentence=outcome.sentence, started_at=started, facts=ageless(row.facts))
+    tries = row.facts.get(TRIES, 0)
+    facts = {name: value for name, value in ageless(row.facts).items() if name != TRIES}
+    base = replace(row, sentence=outcome.sentence, started_at=started, facts=facts)
     match outcome:
         case Done(facts=facts):
             return replace(base, state="done", ended_at=now, facts={**base.facts, **facts})
         case Wait(after=after, patient=patient):
             return replace(base, state="waiting", due_at=now + after, started_at=None if patient else started)
         case Again(after=after):
-            return replace(base, state="pending", due_at=now + backoff(after, row.attempt))
+            due_at = now + backoff(after, tries + 1)
+            return replace(base, state="waiting", due_at=due_at, facts=facts | {TRIES: tries + 1})
         case Unknown(after=after):
             return replace(base, state="waiting", due_at=now + after)
-        case Hold(after=after, facts=facts):
-            return replace(base, state="held", due_at=now + after, facts=aging({**row.facts, **facts}, now))
+        case Hold():
+            return _held(base, row, outcome, now)
         case Yield():
             return replace(base, state="held", due_at=now)
 
 
-def backoff(after: float, attempt: int) -> float:
-    """Doubling delay from `after`, at most 10 s: a step is few and people wait for it."""
-    return float(min(after * 2 ** min(max(attempt - 1, 0), 10), max(MAX_BACKOFF_S, after)))
+def _held(base: StepRow, row: StepRow, hold: Hold, now: float) -> StepRow:
+    """A refused act is tried again at growing distances; a mere look costs nothing and keeps its pace."""
+    refused = row.state == "running"
+    tries = row.facts.get(TRIES, 0) + refused
+    pause = backoff(hold.after, tries, MAX_REFUSED_S) if refused else hold.after
+    facts = {**row.facts, **hold.facts} | ({TRIES: tries} if tries else {})
+    return replace(base, state="held", due_at=now + pause, facts=aging(facts, now))
+
+
+def backoff(after: float, tries: int, most: float = MAX_BACKOFF_S) -> float:
+    """Doubling delay from `after`, at most 10 s unless told: a step is few and people wait for it."""
+    return float(min(after * 2 ** min(max(tries - 1, 0), 10), max(most, after)))
 
 
 def _save(connection: sa.Connection, row: StepRow) -> None:

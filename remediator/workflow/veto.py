@@ -8,8 +8,8 @@ from remediator.errors import BadInput, Blocked, GiveUp, Retry
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto, maintenance, rollout, unreadable, veto
+from remediator.workflow.clocks import slurms_now
 from remediator.workflow.context import Context
-from slurm_bridge.model import Reservation
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,26 @@ def judged(context: Context) -> Judged:
         raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
     if isinstance(others, Veto):
         return Judged(node, (), others)
-    pods, rolling, reservations = others
+    pods, rolling, planned = others
     found = veto(node, pods, conduct.no_replace_label, conduct.protected, now=now)
-    planned = maintenance(reservations, context.incident.slurm_nodes, conduct.maintenance_soon_s, now=now)
     return Judged(node, pods, found or planned or rollout(name, rolling, now=now))
 
 
-def _others(context: Context) -> tuple[tuple[PodView, ...], str, tuple[Reservation, ...]] | Veto:
-    """The machine's pods, the rollout they are in, and the cluster's reservations; unreadable is a veto."""
+def _others(context: Context) -> tuple[tuple[PodView, ...], str, Veto | None] | Veto:
+    """The machine's pods, the rollout they are in, and planned maintenance; unreadable is a veto."""
     try:
-        (pods, rolling), reservations = context.together(lambda: _pods(context), context.slurm.reservations)
+        (pods, rolling), planned = context.together(lambda: _pods(context), lambda: _planned(context))
     except (Retry, GiveUp, BadInput) as error:
         return unreadable(context.incident.node, error, now=context.now)
-    return pods, rolling, reservations
+    return pods, rolling, planned
+
+
+def _planned(context: Context) -> Veto | None:
+    reservations = [one for one in context.slurm.reservations() if one.is_maintenance]
+    if not reservations:
+        return None
+    names, soon_s = context.incident.slurm_nodes, context.conduct.maintenance_soon_s
+    return maintenance(reservations, names, soon_s, now=slurms_now(context))
 
 
 def _pods(context: Context) -> tuple[tuple[PodView, ...], str]:

@@ -108,17 +108,14 @@ class Servers:
         )
 
     def changes(self) -> list[str]:
-        """Every request of ours that would change something in Slurm, or nodes and pods in Kubernetes."""
-        slurm = re.findall(r" ((?:POST|DELETE) /slurm/v0\.0\.45/\S+)$", self._rest.text(), re.MULTILINE)
+        """Every change that our account asked slurmrestd (we speak v0.0.45) or the API server for, refused
+        ones too; the Lease that mirrors leadership and reviews of tokens and rights are none.
+        """
+        asked = r" ((?:POST|PUT|PATCH|DELETE) /slurm/v0\.0\.45/\S+)$"
+        slurm = re.findall(asked, self._rest.text(), re.MULTILINE)
         events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
-        kube = [
-            f"{event['verb']} {event['requestURI']}"
-            for event in events
-            if event["user"]["username"] == ACCOUNT
-            and event["verb"] in _CHANGING
-            and event.get("objectRef", {}).get("resource") in {"nodes", "pods"}
-        ]
-        return [*slurm, *kube]
+        kube = [_change(event) for event in events if event["user"]["username"] == ACCOUNT]
+        return slurm + [change for change in kube if change]
 
     def audit_text(self) -> str:
         """The API server's audit events, one JSON object a line."""
@@ -475,6 +472,16 @@ def in_order(lab: Lab, stage: str = "move-jobs") -> Iterator[Site]:
         yield site
     finally:
         site.mend()
+
+
+def _change(event: Json) -> str:
+    """What an audit event says that somebody wanted to change; empty when it is nothing of a cluster's."""
+    about = event.get("objectRef", {})
+    reads = event["verb"] in {"get", "list", "watch"}
+    if reads or about.get("resource") in {"leases", "tokenreviews", "selfsubjectaccessreviews"}:
+        return ""
+    parts = (about.get("resource"), about.get("name"), about.get("subresource"))
+    return f"{event['verb']} {'/'.join(part for part in parts if part)}"
 
 
 def _event(line: str) -> dict[str, str]:

@@ -187,9 +187,13 @@ def test_nothing_is_written_while_slurmrestd_is_down_and_all_is_done_when_it_is_
     site.lab.inject.kill("slurmrestd")
     try:
         site.lab.inject.xid(node, 79)
-        wait_for("several attempts", lambda: drain_step(site, node).get("attempts", 0) >= 3, 60, every=0.5)
+
+        def tries() -> int:
+            return int(drain_step(site, node).get("facts", {}).get("tries", 0))
+
+        wait_for("several attempts", lambda: tries() >= 3, 60, every=0.5)
         step = drain_step(site, node)
-        assert step["incident"] == "open"
+        assert (step["incident"], step["attempts"]) == ("open", 1)
         assert "slurmrestd does not accept connections" in step["sentence"]
         assert servers.writes() == 0
         assert job.is_running(0)

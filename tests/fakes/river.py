@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from remediator.run.core import Core
 from remediator.run.crashes import Crashes
 from remediator.run.inventory import CachedInventory
 from remediator.run.job_ends import JobEnds
+from remediator.run.jumps import Jumps
 from remediator.run.lost_runs import Keeper
 from remediator.run.outage import Outage
 from remediator.run.triage import Triage
@@ -63,6 +65,23 @@ def no_probe(_moment: str) -> None:
     """Nobody crashes."""
 
 
+class OwnClock(ManualClock):
+    """The controller machine's clock in the world's virtual time; `set_by` is how wrong it is."""
+
+    def __init__(self, world: ManualClock) -> None:
+        super().__init__()
+        self._world = world
+        self.set_by = 0.0
+
+    def now(self) -> float:
+        """The world's time, and what somebody has set this clock by."""
+        return self._world.now() + self.set_by
+
+    def steady(self) -> float:
+        """As the world's."""
+        return self._world.steady()
+
+
 class River:
     """One cluster, one store, and as many controller lives as the test wants."""
 
@@ -84,6 +103,7 @@ class River:
         self.folder = folder
         self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
+        self.own = OwnClock(self.clock)
         self.homes: dict[str, str] = {}
         self.workers = [worker for name in NODES for worker in self.workers_of(name)]
         self.slurm = FakeSlurm(self.clock, nodes=tuple(self.workers))
@@ -123,6 +143,7 @@ class River:
         keeper = Keeper(inventory, engine, journal)
         triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes, keeper)
         self.core = Core(self.store, engine, triage, journal, self.outage.says)
+        self.jumps = Jumps(self.own)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
         self.view = SlurmView()
@@ -168,7 +189,7 @@ class River:
             code=code,
             pci="0000:18:00",
             seen_at=self.clock.now(),
-            received_at=self.clock.now(),
+            received_at=self.own.now(),
             dedupe=f"agent:{node}:{boot}:{seq}",
         )
         with self.store.write() as connection:
@@ -176,7 +197,7 @@ class River:
 
     def watch_jobs(self) -> None:
         """The look at Slurm's job list; no look happens unless a test asks for it."""
-        JobEnds(self.slurm, self._submit, self.clock, 30.0).look()
+        JobEnds(self.slurm, self._submit, self.own, 30.0).look()
 
     def _submit(self, found: Sequence[Signal]) -> None:
         with self.store.write() as connection:
@@ -186,10 +207,11 @@ class River:
         """One turn of the core and all its calls; then 0.1 s pass, or up to 1 s when nobody works."""
         with suppress(RemediatorError):
             self.look()
-        turn = self.core.turn(self.clock.now(), self.answers, self.view)
+        turn = self.core.turn(self.own.now(), self.answers, self.view, self.jumps.seconds())
         self.treated = turn.treated
-        self.answers = [answer for call in turn.calls for answer in answers(call, self._work)]
-        pause = 0.1 if turn.calls else min(max(turn.wake_at - self.clock.now(), 0.1), 1.0)
+        work = partial(self._work, self.own.now() - self.own.steady())
+        self.answers = [answer for call in turn.calls for answer in answers(call, work)]
+        pause = 0.1 if turn.calls else min(max(turn.wake_at - self.own.now(), 0.1), 1.0)
         self.clock.advance(pause)
         self.slinky()
         return list(turn.calls)
@@ -259,14 +281,14 @@ class River:
         for name in self.treated:
             node = self.slurm.node(name, deadline=5.0)
             if node is not None:
-                seen[name] = Drained(node.is_drain, node.reason, self.clock.now())
+                seen[name] = Drained(node.is_drain, node.reason, self.own.now())
         self.view = SlurmView(seen)
 
-    def _work(self, call: Call) -> Outcome | None:
+    def _work(self, ahead: float, call: Call) -> Outcome | None:
         context = Context(
             call.incident,
             call.row,
-            self.clock.now(),
+            ahead + self.own.steady(),
             self.ports,
             self.conduct,
             call.run,

@@ -110,7 +110,8 @@ class FakeSlurm(Ctld):
         """See SlurmPort."""
         self._enter("config", "")
         self.after("config", "")
-        return SlurmConfig("26.05.5", self.kill_wait, 300, 30, True, self._started_at)
+        clock = int(self.clock.now())
+        return SlurmConfig("26.05.5", self.kill_wait, 300, 30, True, self._started_at, clock)
 
     def ping(self, *, deadline: float) -> None:
         """See SlurmPort."""

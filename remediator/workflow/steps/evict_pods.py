@@ -9,7 +9,7 @@ from remediator.kube.errors import Conflict
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, is_slurm_worker, slurm_node
 from remediator.model.incident import Incident
-from remediator.model.plan import Done, Hold, Outcome, Wait
+from remediator.model.plan import Again, Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
@@ -18,7 +18,7 @@ from remediator.workflow.ownership import still_drained
 from remediator.workflow.step import Writing
 from remediator.workflow.veto import demand_no_veto
 
-BUDGET_S = 5.0  # between two tries at a pod that a disruption budget keeps
+BUDGET_S = 5.0  # at least, between two tries at a pod that a disruption budget keeps
 PATIENCE_S = 120.0  # how long a budget is waited for before people are asked
 HELD_S = 30.0
 LATE_S = 60.0  # how much longer than its grace an evicted pod may take
@@ -135,7 +135,7 @@ def _after_refusals(context: Context, blocked: Sequence[str], later: Sequence[Re
         waited = context.now - (context.row.started_at or context.now)
         if waited >= PATIENCE_S:
             return Hold(said, after=max(HELD_S, pause))
-        return Wait(said, after=max(BUDGET_S, pause))
+        return Again(said, after=max(BUDGET_S, pause))
     if later:
         raise max(later, key=lambda error: error.after)
     return None

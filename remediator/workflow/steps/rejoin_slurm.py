@@ -7,6 +7,7 @@ from remediator.kube.pods import slurm_node
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.workflow.clocks import slurms_now
 from remediator.workflow.context import Context
 from remediator.workflow.holds import HELD_SINCE
 from remediator.workflow.ownership import ours_or_systems
@@ -79,8 +80,7 @@ class RejoinSlurm(Writing):
         if not one.is_off(context.incident.node):
             return self._not_placed(context, one, spare)
         node = _record(context, one.name)
-        started = (node.slurmd_start_time or 0.0) if node is not None else 0.0
-        if node is None or started < context.incident.opened_at or node.is_silent or node.is_powering:
+        if node is None or not _is_new(context, node) or node.is_silent or node.is_powering:
             return Wait(f"slurmd of {one.name} has not registered yet", after=1.0)
         if node.is_down or node.is_drain:
             return self._in_the_way(context, node)
@@ -101,7 +101,8 @@ class RejoinSlurm(Writing):
     def _in_the_way(self, context: Context, node: SlurmNode) -> Outcome | None:
         if not ours_or_systems(node, context.incident):
             return Wait(f"{node.name} carries somebody else's reason {quoted(node.reason)}", after=10.0)
-        since = context.now - (node.slurmd_start_time or context.now)
+        now = slurms_now(context)
+        since = now - (node.slurmd_start_time or now)
         return Wait(f"{node.name} is not IDLE yet", after=1.0) if since < IDLE_S else None
 
     def _done(self, context: Context, now: list[Successor], places: list[str]) -> Done:
@@ -112,6 +113,14 @@ class RejoinSlurm(Writing):
             said += f"; the record of {', '.join(sorted(gone))} stays DOWN in Slurm"
         asks = "".join(f"; job {address} asks for it by name" for address, _ in waiting)
         return Done(said + asks, {"stranded": [list(job) for job in waiting]} if waiting else {})
+
+
+def _is_new(context: Context, node: SlurmNode) -> bool:
+    """Its slurmd has started since the incident was opened; both counted back by their own clocks."""
+    if node.slurmd_start_time is None:
+        return False
+    runs_for = slurms_now(context) - node.slurmd_start_time
+    return runs_for <= context.now - context.incident.opened_at
 
 
 def _record(context: Context, name: str) -> SlurmNode | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.workflow.clocks import slurms_now
 from remediator.workflow.context import Context
 from remediator.workflow.places import place_name
 from remediator.workflow.runs import moved_on, who
@@ -39,7 +40,7 @@ class StartJobs(Writing):
         if _hold_is_forgotten(context, job):
             why = f"slurmctld was restarted and forgot the hold of job {run.address}"
             return Wait(f"{why}: holding it again", after=0.5, facts={"hold_again": run.key})
-        if not held and (job.begin_time or 0.0) <= context.now + 1:
+        if not held and (job.begin_time or 0.0) <= slurms_now(context) + 1:
             return Done(f"job {run.address} may start at once")
         return self._unproven(context, held=held) if self._proof(context) is None else None
 

@@ -8,6 +8,7 @@ from remediator.errors import Retry
 from remediator.kube.pods import slurm_node
 from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
+from remediator.signals.plain import shown
 from remediator.workflow.context import Context
 from remediator.workflow.silence import is_silence
 from remediator.workflow.step import Step
@@ -87,7 +88,7 @@ def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:
         submit_time=job.submit_time,
         restart_count=job.restart_count - next_counted,
         address=job.address,
-        name=job.name,
+        name=shown(job.name),
         user=job.user,
         nodes=job.nodes,
         release=release.act,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from remediator.audit import chain
 from remediator.cli.main import app
 from remediator.model.incident import Incident
 from remediator.store import commands, incidents
@@ -223,3 +224,29 @@ def incident(name: str, **changes: Any) -> Incident:
         "cause": "XID 79", "plan": "replace", "fault_at": 1.0, "opened_at": 2.0,
     }  # fmt: skip
     return Incident(**(base | changes))
+
+
+def test_what_is_tried_in_vain_over_and_over_is_told_once(tmp_path: Path) -> None:
+    """Each real attempt has its two records; a night before a budget fills neither screen nor store."""
+    river = River(tmp_path)
+    river.kube.add_pod("ml", "kept", "gpu-0")
+    river.kube.protect_pod("ml", "kept", "its-pdb")
+    river.xid("gpu-0")
+    river.run(480.0)
+    (incident,) = river.all_incidents()
+    with river.store.read() as connection:
+        tries = [r for r in chain.read(connection, incident.id) if r["step"] == "evict-pods"]
+    river.store.close()
+    intents = [one for one in tries if one["action"] == "intent"]
+    assert 12 <= len(intents) <= 18
+    told = World(tmp_path).run("show", incident.id).stdout
+    assert told.count("cordon gpu-0 and evict its pods") == 1
+    assert "its-pdb" in told
+
+
+def test_a_step_of_several_stages_is_told_once(treated: tuple[World, River, int]) -> None:
+    world, river, _ = treated
+    (incident,) = river.all_incidents()
+    told = world.run("show", incident.id).stdout
+    assert told.count("test the spare of incident") == 1
+    assert "acceptance test on spare-0 is started" in told

@@ -66,6 +66,7 @@ LOST: dict[str, Answer] = {
     "empty": status(200, b""),
     "a failure in a 200": status(200, {"kind": "Status", "status": "Failure"}),
     "cut body": cut_body,
+    "half a body that is called whole": status(200, b'{"metadata": {"name": "gpu-0", "uid"'),
     "deep nesting": status(200, b"[" * 200_000),
 }
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from remediator.observe import metrics as module
 from remediator.observe.metrics import STEPS, Metrics
+from remediator.workflow.journal import NAMES
+from remediator.workflow.plans import PLANS
+from remediator.workflow.steps import STEPS as ALL_STEPS
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -20,6 +24,12 @@ def test_all_known_series_are_there_from_the_start_at_zero() -> None:
         assert value(metrics, "remediator_step_duration_seconds_count", step=step) == 0
     for name in ("incidents_open", "leader", "epoch", "audit_records_total", "intake_batch_size_count"):
         assert value(metrics, f"remediator_{name}") == 0, name
+
+
+def test_every_step_outcome_and_plan_there_is_starts_at_zero() -> None:
+    assert set(module.STEPS) == set(ALL_STEPS)
+    assert set(module.OUTCOMES) == set(NAMES.values())
+    assert set(module.PLANS) == set(PLANS)
 
 
 def test_each_call_moves_its_own_series() -> None:

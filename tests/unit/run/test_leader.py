@@ -56,6 +56,12 @@ class Holder:
         with self.store.write() as connection:
             leadership.acquire(connection, "another", 10.0, sole=True)
 
+    def set_clock(self, seconds: float) -> None:
+        """The database's clock was set by this: the row's lease is dated by the clock of before."""
+        with self.store.write() as connection:
+            column = schema.leadership.c.expires_at
+            connection.execute(sa.update(schema.leadership).values(expires_at=column - seconds))
+
     def expire(self) -> None:
         """The row's lease has ended by the database's clock."""
         with self.store.write() as connection:
@@ -130,11 +136,51 @@ def test_a_taken_row_is_lost_once_and_then_nothing_leads(holder: Holder) -> None
     assert holder.leader.current() is None
 
 
-def test_a_lease_that_ran_out_is_lost(holder: Holder) -> None:
+def test_a_lease_that_ran_out_is_lost_without_asking_anybody(holder: Holder) -> None:
     holder.leader.acquire("me", sole=False)
-    holder.expire()
+    holder.store.writes = 0
+    holder.clock.advance(10.0)
     holder.leader.run()
     assert len(holder.lost) == 1
+    assert holder.store.writes == 0
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_lease_outlives_a_database_whose_clock_is_set(holder: Holder, seconds: float) -> None:
+    holder.leader.acquire("me", sole=False)
+    holder.set_clock(seconds)
+    assert holder.leader._renew()
+    with holder.store.read() as connection:
+        assert leadership.holder(connection) == "me"
+
+
+def test_a_dead_holder_is_followed_although_the_databases_clock_was_set_back(holder: Holder) -> None:
+    """Its lease would last for another hour; the row that nobody renews says that it has ended."""
+    holder.take_over()
+    holder.set_clock(-3600.0)
+    start = holder.clock.steady()
+    assert holder.leader.acquire("me", sole=False) == 2
+    assert 10.0 < holder.clock.steady() - start < 11.0
+
+
+def test_a_living_holder_is_not_followed_after_the_clock_was_set_back(holder: Holder) -> None:
+    holder.take_over()
+    holder.set_clock(-3600.0)
+    renewals = 0
+
+    def before() -> None:
+        nonlocal renewals
+        renewals += 1
+        holder.clock.advance(1.0)
+        if renewals == 25:  # then it dies
+            holder.store.before = lambda: None
+        with Store.write(holder.store) as connection:
+            connection.execute(sa.update(schema.leadership).values(expires_at=2e9 + renewals))
+
+    holder.store.before = before
+    start = holder.clock.steady()
+    assert holder.leader.acquire("me", sole=False) == 2
+    assert holder.clock.steady() - start > 25.0 + 10.0
 
 
 def test_without_a_lease_there_is_nothing_to_renew(holder: Holder) -> None:

@@ -13,7 +13,7 @@ from remediator.errors import Fenced, Retry
 from remediator.model.view import Drained, SlurmView
 from remediator.observe.metrics import Metrics
 from remediator.run import loop as module
-from remediator.run.core import Core, Turn
+from remediator.run.core import RECONSIDER_S, Core, Turn
 from remediator.run.inbox import Inbox
 from remediator.run.loop import CoreLoop
 from remediator.run.slurm_poll import SlurmPoll
@@ -32,9 +32,17 @@ class ScriptedCore(Core):
         self.given: list[list[Answer]] = []
         self.views: list[SlurmView] = []
         self.at: list[float] = []
+        self.jumps: list[float] = []
         self.last: Callable[[], None] = lambda: None
 
-    def turn(self, now: float, answers: Sequence[Answer] = (), view: SlurmView | None = None) -> Turn:
+    def turn(
+        self,
+        now: float,
+        answers: Sequence[Answer] = (),
+        view: SlurmView | None = None,
+        jump: float = 0.0,
+    ) -> Turn:
+        self.jumps.append(jump)
         self.given.append(list(answers))
         self.at.append(now)
         if view is not None:
@@ -191,3 +199,21 @@ def test_each_verdict_on_a_signal_is_told() -> None:
     with capture_logs() as logs:
         here.loop.run()
     assert "XID 79 on gpu-0: drain" in [line.get("sentence") for line in logs]
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_what_the_clock_was_set_by_is_told_until_a_turn_is_taken_and_nobody_sleeps_through_it(
+    seconds: float,
+) -> None:
+    here = Loop(lambda: turn(wake_at=here.clock.now() + 3.0), refuse, turn, turn)
+    first = here.core.script[0]
+
+    def then_set() -> Turn:
+        found = first()
+        here.clock.jump(seconds)
+        return found
+
+    here.core.script[0] = then_set
+    here.loop.run()
+    assert here.core.jumps == [0.0, seconds, seconds, 0.0]
+    assert max(here.inbox.pauses) <= RECONSIDER_S

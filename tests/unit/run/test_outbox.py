@@ -117,3 +117,28 @@ def test_a_file_that_cannot_be_written_keeps_the_messages(river: River, tmp_path
     assert box.deliver() == 0
     with river.store.read() as connection:
         assert len(outbox.due(connection, river.clock.now() + 999)) == 1
+
+
+def test_nobody_is_called_twice_because_the_store_cannot_be_told(
+    river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: what a channel took is not sent again every five seconds until there is room."""
+    river.submit_job()
+    river.xid("gpu-0")
+    river.run()
+    kept = Kept()
+    box = Outbox(river.store, [kept], river.clock)
+    with monkeypatch.context() as full:
+        full.setattr(outbox, "delivered", refuse)
+        for _ in range(3):
+            with pytest.raises(Retry):
+                box.deliver()
+    once = len(kept.taken)
+    assert once == 1
+    while box.deliver():
+        pass
+    assert len({waiting.id for waiting in kept.taken}) == len(kept.taken) > once
+
+
+def refuse(*_: object) -> None:
+    raise Retry("store: database or disk is full")

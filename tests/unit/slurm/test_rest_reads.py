@@ -165,6 +165,7 @@ def test_a_reservation_nobody_can_read_makes_all_of_them_unknown(change: dict[st
 
 UNKNOWN = {
     "cut body": Reply(200, b'{"nodes": [' + b"x" * 200, cut=100),
+    "half a body that is called whole": Reply(200, reply_json(whole({"nodes": [NODE]})).body[:300]),
     "no answer": Reply(drop=True),
     "garbage": Reply(200, b"\x00\xff<html>"),
     "not http": Reply(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),

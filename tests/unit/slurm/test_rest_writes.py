@@ -64,6 +64,7 @@ def test_a_whole_answer_without_errors_is_success(op: str) -> None:
 AMBIGUOUS = {
     "no answer": Reply(drop=True),
     "cut body": Reply(200, GOOD["ping/"].body, cut=20),
+    "half a body that is called whole": Reply(200, GOOD["ping/"].body[:-20]),
     "garbage": Reply(200, b"<html>"),
     "not http": Reply(raw=b"\x00\x01\x02"),
     "500": Reply(500, b""),

@@ -152,8 +152,8 @@ def test_epoch_rises_with_every_acquisition_and_old_epochs_are_fenced(store: Sto
             leadership.demand(connection, 1)
 
 
-def test_an_expired_lease_can_be_taken_and_not_renewed(store: Store) -> None:
+def test_an_expired_lease_can_be_taken_and_then_not_renewed(store: Store) -> None:
     with store.write() as connection:
         leadership.acquire(connection, "a", -1.0)
-        assert not leadership.renew(connection, 1, 10.0)
         assert leadership.acquire(connection, "b", 10.0) == 2
+        assert not leadership.renew(connection, 1, 10.0)

@@ -8,7 +8,7 @@ import pytest
 
 from remediator.errors import Retry
 from remediator.kube.pods import WORKER_LABELS
-from remediator.model.plan import Done, Hold, Outcome, Wait
+from remediator.model.plan import Again, Done, Hold, Outcome, Wait
 from remediator.workflow.attempt import attempt
 from remediator.workflow.steps.detach_node import DetachNode
 from remediator.workflow.steps.evict_pods import EvictPods
@@ -44,10 +44,10 @@ def test_pods_of_a_live_kubelet_leave_and_that_is_the_proof(bench: Bench) -> Non
     assert done.facts == {"proof": "pods gone from a live kubelet"}
 
 
-def test_a_budget_is_named_tried_every_five_seconds_and_keeps_no_other_pod(bench: Bench) -> None:
+def test_a_budget_is_named_tried_after_five_seconds_and_keeps_no_other_pod(bench: Bench) -> None:
     bench.kube.protect_pod("ml", "a", "a-pdb")
     outcome = go(bench)
-    assert isinstance(outcome, Wait)
+    assert isinstance(outcome, Again)
     assert "disruption budget a-pdb" in outcome.sentence
     assert outcome.after >= 5.0
     assert bench.kube.pod("ml", "b") is None
@@ -87,7 +87,7 @@ def test_a_blocked_pod_is_not_tried_sooner_because_another_one_is_throttled(benc
 
     bench.kube.before = before
     outcome = go(bench)
-    assert isinstance(outcome, Wait)
+    assert isinstance(outcome, Again)
     assert outcome.after >= 5.0
 
 

@@ -29,7 +29,7 @@ SETTLED: list[tuple[Outcome, StepState, float]] = [
     (Wait("soon", after=3.0), "waiting", NOW + 3.0),
     (Wait("at once", after=0.0), "waiting", NOW),
     (Unknown("lost answer", after=0.2), "waiting", NOW + 0.2),
-    (Again("refused", after=1.0), "pending", NOW + 2.0),
+    (Again("refused", after=1.0), "waiting", NOW + 1.0),
     (Hold("a person", after=10.0), "held", NOW + 10.0),
 ]
 
@@ -79,6 +79,27 @@ def test_the_first_start_is_kept() -> None:
 def test_the_time_of_a_hold_does_not_count() -> None:
     """What was held for an hour is not an hour late when it goes on."""
     assert settled(replace(ROW, state="held"), Wait("x"), NOW).started_at == NOW
+
+
+def test_what_is_tried_again_is_looked_at_first_and_at_doubling_distances() -> None:
+    """However long a server is away: a look needs no INTENT and leaves no record of its own."""
+    row, pauses = ROW, []
+    for _ in range(6):
+        row = settled(row, Again("refused", after=1.0), NOW)
+        pauses.append(row.due_at - NOW)
+    assert (row.state, pauses) == ("waiting", [1, 2, 4, 8, 10, 10])
+    assert settled(settled(row, Wait("so far"), NOW), Again("refused", after=1.0), NOW).due_at == NOW + 1
+
+
+def test_a_refused_act_is_tried_at_growing_distances_and_a_look_keeps_its_pace() -> None:
+    row, pauses = ROW, []
+    for _ in range(6):
+        row = settled(replace(row, state="running"), Hold("a budget forbids it", after=10.0), NOW)
+        pauses.append(row.due_at - NOW)
+        row = settled(row, Hold("a budget forbids it", after=10.0), NOW)
+        assert row.due_at == NOW + 10
+    assert pauses == [10, 20, 40, 80, 120, 120]
+    assert settled(replace(ROW, state="running"), Hold("later", after=600.0), NOW).due_at == NOW + 600
 
 
 @pytest.mark.parametrize(
