@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.setup import gobin, oci, progress, roots, store, wheels
+from deploy.setup import gobin, oci, progress, pyslurm, roots, store, wheels
 from deploy.setup.cache import MARKER, REPO, Part, cache_root, key_of, remove_tree
 from deploy.setup.debs import debs_part
 
@@ -65,6 +65,10 @@ def _wheels(name: str) -> Callable[[], list[oci.Tree]]:
     return lambda: [oci.Tree(wheels.wheels_part(name).path, "", (MARKER,))]
 
 
+def _pyslurm() -> list[oci.Tree]:
+    return [oci.Tree(pyslurm.pyslurm_part().path / "opt/pyslurm", "opt/pyslurm")]
+
+
 def bases() -> dict[str, Base]:
     """Every base layer by name."""
     go, python = gobin.gobin_part(), roots.root_part(roots.PYTHON)
@@ -72,6 +76,7 @@ def bases() -> dict[str, Base]:
         *(Base(name, _binary(name), (go,)) for name in PROGRAMS),
         Base("slurm", _root(roots.SLURM, *_COMPILER), (roots.root_part(roots.SLURM),)),
         Base("python", _root(roots.PYTHON), (python,)),
+        Base("pyslurm", _pyslurm, (pyslurm.pyslurm_part(),)),
         *(Base(f"wheels-{n}", _wheels(n), (wheels.wheels_part(n),)) for n in ("service", "agent")),
     ]
     return {base.name: base for base in found}
@@ -112,6 +117,12 @@ CODES = (
         program="deploy/images/slurmd/slurmd-entrypoint",
         entrypoint=("/usr/local/bin/slurmd-entrypoint",),
     ),
+    Code(  # as deploy/images/pyslurm/Dockerfile makes it of a site's Slurm image
+        "pyslurm",
+        bases=("slurm", "pyslurm"),
+        paths=("slurm_bridge/pyslurm/worker.py",),
+        entrypoint=(pyslurm.PYTHON, f"/{APP}/slurm_bridge/pyslurm/worker.py"),
+    ),
 )
 
 
@@ -123,7 +134,7 @@ def images_part() -> Part:
         path=cache_root() / "images",
         key=key,
         build=_build_images,
-        needs=("gobin", "debs", "slurm-root", "python-root", "wheels-service", "wheels-agent"),
+        needs=("gobin", "debs", "slurm-root", "python-root", "pyslurm", "wheels-service", "wheels-agent"),
     )
 
 

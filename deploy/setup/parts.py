@@ -12,7 +12,7 @@ from deploy.setup.cache import Part, ensure_part, is_current
 from deploy.setup.debs import debs_part
 from deploy.setup.errors import SetupError
 
-GROUPS = {"all": ("venv", "golden"), "test-deps": ("venv", "golden", "pyslurm"), "lab": ("golden",)}
+GROUPS = {"all": ("venv", "golden"), "test-deps": ("venv", "golden"), "lab": ("golden",)}
 
 
 def all_parts() -> dict[str, Part]:
