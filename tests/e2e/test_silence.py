@@ -79,7 +79,8 @@ def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(la
     """Slurm itself sets the node DOWN and requeues the job; we hold it, page, and touch no node."""
     with in_order(lab) as site, holding(site):
         servers = Servers(lab)
-        job, sick = started(site)
+        job, _ = started(site)
+        sick = job.workers()[0]  # the batch script and its srun live there
         node = site.node_of(sick)
         lab.inject.slurmd(node, signal.SIGSTOP)
         wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 240, every=0.5)
@@ -89,7 +90,6 @@ def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(la
         begins = job.record()["eligible_time"]["number"]
         wait_for("the end of Slurm's delay", lambda: time.time() > begins + 10, 180, every=1.0)
         assert runs(site, job, 1) == set()
-        assert {one[1] for one in written(site, job.address) if one[2] > begins} == {sick}
         assert any(job.address in text for text in site.controller.told(incident["id"], "operators"))
         assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
         lab.kubectl("-n", SLURM_NAMESPACE, "delete", "pod", sick, "--wait=false")
