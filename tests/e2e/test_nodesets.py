@@ -115,6 +115,7 @@ def test_both_workers_of_a_machine_are_drained_and_come_back(site: Site) -> None
     wait_for("no worker", lambda: not workers(site), 120, every=1.0)
     slurmd = {"resources": {"limits": {"nvidia.com/gpu": 4}}}
     change(site, replicas=8, oversubscribeNode=True, slurmd=slurmd)
+    resume(site, *(f"worker-{number}" for number in range(8)))
     in_service(site, 8)
     servers = Servers(site.lab)
     (spare,) = spares(site)
@@ -163,7 +164,7 @@ def resume(site: Site, *names: str) -> None:
                 site.lab.slurm("scontrol", "update", f"nodename={name}", "state=resume", check=False)
         return all(state(site, name) - {"DYNAMIC_NORM"} == {"IDLE"} for name in names)
 
-    wait_for(f"{', '.join(names)} in service", back, 90, every=2.0)
+    wait_for(f"{', '.join(names)} in service", back, 180, every=2.0)
 
 
 def rolled(site: Site) -> int:
