@@ -39,8 +39,8 @@ class Turn:
 
 
 class Core:
-    """Holds no state a restart would miss, except which calls are with the workers. `frozen` says why no
-    step is taken at present.
+    """Holds no state a restart would miss, except which calls are with the workers and that it has begun.
+    `frozen` says why no step is taken at present.
     """
 
     def __init__(
@@ -79,13 +79,15 @@ class Core:
         with self._store.write() as connection:
             demand(connection, self._journal.epoch)
             self._keep_time(connection, now, jump)
+            if not self._begun:
+                self._engine.standing.begin(connection, now)
             for answer in answers:
                 self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
             self._commands.carry_out(connection, now)
             judged = self._triage.judge(connection, now)
             admitted = self._triage.reconsider(connection, now)
-            treated = self._engine.treated(connection, view, now)
-            self._engine.guard_fences(connection, self._triage.inventory.machine, now)
+            treated = self._engine.standing.treated(connection, view, now)
+            self._engine.standing.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
         self._begun = True

@@ -15,6 +15,7 @@ from remediator.store.schema import OPEN, UNFINISHED, incident, job_run, step, w
 
 MAIN: sa.ColumnElement[str] = sa.literal_column("'main'")
 BACK: sa.ColumnElement[str] = sa.literal_column("'back'")
+RUNNING: sa.ColumnElement[str] = sa.literal_column("'running'")
 Place = tuple[str, str, str]
 """A step's identity: incident, name, subject."""
 _OF_INCIDENT = (
@@ -37,7 +38,7 @@ _EVICTING = sa.exists().where(
     sa.or_(_other.c.acted_at.is_not(None), _other.c.state == "done"),  # others may have ended the pods
 )
 _DRAINED = (
-    sa.select(step.c.incident, step.c.ended_at, incident.c.slurm_nodes)
+    sa.select(step.c.incident, step.c.ended_at, step.c.facts, incident.c.slurm_nodes)
     .join(incident, incident.c.id == step.c.incident)
     .where(
         step.c.incident.in_(_OPEN_IDS),
@@ -64,7 +65,9 @@ _FENCED = (
 def _ready() -> sa.Select[Any]:
     """The main track waits for all that is before it; a job or node step for the main track and its own.
 
-    Of an incident that yields only the way back is walked: its steps wait for those before them there.
+    Such a step whose INTENT has no OUTCOME yet waits for nothing: it is looked at first, and before a step of
+    the main track looks once more. Of an incident that yields only the way back is walked: its steps wait for
+    those before them there.
     """
     before = step.alias("before")
     own = sa.and_(before.c.track == step.c.track, before.c.subject == step.c.subject)
@@ -77,12 +80,19 @@ def _ready() -> sa.Select[Any]:
             sa.and_(step.c.track != BACK, sa.or_(step.c.track == MAIN, before.c.track == MAIN, own)),
         ),
     )
+    tracked = step.c.track.not_in((MAIN, BACK))
+    acting = sa.exists().where(
+        before.c.incident == step.c.incident, before.c.state == RUNNING, before.c.track.not_in((MAIN, BACK))
+    )
+    free = sa.or_(
+        sa.and_(step.c.state == RUNNING, tracked), ~sa.or_(blocked, sa.and_(step.c.track == MAIN, acting))
+    )
     goes_back = incident.c.state == sa.literal_column("'yielding'")
     on_its_way = sa.or_(sa.and_(goes_back, step.c.track == BACK), sa.and_(~goes_back, step.c.track != BACK))
     return (
         sa.select(step)
         .join(incident, incident.c.id == step.c.incident)
-        .where(OPEN, UNFINISHED, ~blocked, on_its_way)
+        .where(OPEN, UNFINISHED, free, on_its_way)
         .order_by(step.c.incident, step.c.ordinal, step.c.subject)
     )
 
@@ -92,11 +102,14 @@ _READY = _ready()
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A DRAIN that must stand: of which incident, on which Slurm nodes, and when it was seen to stand."""
+    """A DRAIN that must stand: of which incident, on which Slurm nodes, when it was seen to stand, and what
+    its step knows of it.
+    """
 
     incident: str
     slurm_nodes: tuple[str, ...]
     ended_at: float | None
+    facts: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +151,8 @@ def due(connection: sa.Connection, busy: Set[Place], now: float) -> tuple[list[S
 def drained(connection: sa.Connection) -> list[Drained]:
     """What drain-slurm has done for incidents that are not closed."""
     return [
-        Drained(row.incident, tuple(row.slurm_nodes), row.ended_at) for row in connection.execute(_DRAINED)
+        Drained(row.incident, tuple(row.slurm_nodes), row.ended_at, row.facts)
+        for row in connection.execute(_DRAINED)
     ]
 
 
@@ -165,6 +179,14 @@ def update(connection: sa.Connection, row: StepRow, **values: Any) -> None:
     """Change columns of one step."""
     place = {"of": row.incident, "named": row.name, "about": row.subject}
     connection.execute(_UPDATE, values | place)
+
+
+def reopen(connection: sa.Connection, row: StepRow, now: float, *, lost: bool = True) -> None:
+    """A step that was done looks once more, and its bound counts anew. Unless what it had done is `lost`, the
+    first end stays on the books.
+    """
+    ended_at = None if lost else row.ended_at
+    update(connection, row, state="waiting", due_at=now, started_at=None, ended_at=ended_at)
 
 
 def drop(connection: sa.Connection, row: StepRow) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -10,11 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.incident import Incident
-from remediator.model.machine import Machine
 from remediator.model.plan import Done, Hold, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
-from remediator.model.view import SlurmView
 from remediator.settings import Requeues
 from remediator.store import commands, incidents, spares, steps
 from remediator.store.steps import Place
@@ -26,27 +24,15 @@ from remediator.workflow.givenback import may_stop
 from remediator.workflow.holds import HELD_SINCE, reminder
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
-from remediator.workflow.ownership import still_drained
 from remediator.workflow.plans import main_rows
 from remediator.workflow.requeues import UNCAPPED
+from remediator.workflow.standing import Standing
 from remediator.workflow.step import Local, Step, Writing
 from remediator.workflow.steps import STEPS
 from remediator.workflow.suspects import change_plan
 from remediator.workflow.yielding import Yields
 
 LOOK_AGAIN_S = 5.0
-
-
-def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
-    seen = view.nodes.get(name)
-    if seen is None or seen.read_at <= (drained.ended_at or 0.0):
-        return False
-    return not still_drained(seen.drain, seen.reason, drained.incident)
-
-
-def _unfenced(fence: steps.Fence, seen: Machine) -> bool:
-    stands = seen.fenced_by == fence.incident and not seen.fence_undone
-    return not stands or (fence.cordoned and not seen.cordoned)
 
 
 def _flies(row: StepRow, busy: frozenset[Place]) -> bool:
@@ -78,7 +64,7 @@ class Engine:
         self._ledger = ledger
         self._follow_ups = FollowUps(journal, cluster, requeues)
         self._yields = Yields(journal, cluster)
-        self._looked: dict[str, str] = {}
+        self.standing = Standing(journal)
 
     def start(
         self, connection: sa.Connection, incident: Incident, now: float, facts: dict[str, Any] | None = None
@@ -147,28 +133,6 @@ class Engine:
         else:
             steps.update(connection, call.row, state="pending", due_at=now)
 
-    def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
-        """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again."""
-        standing = steps.drained(connection)
-        for drained in standing:
-            if any(_lost(view, name, drained) for name in drained.slurm_nodes):
-                self._look_again(connection, drained.incident, "drain-slurm", now)
-        return frozenset(name for drained in standing for name in drained.slurm_nodes)
-
-    def guard_fences(
-        self, connection: sa.Connection, machine: Callable[[str], Machine | None], now: float
-    ) -> None:
-        """A fence that the watch does not show any more is looked at again: once for each version of the
-        node, since the watch may be behind our own write.
-        """
-        for fence in steps.fenced(connection):
-            seen = machine(fence.node)
-            if seen is None or seen.uid != fence.node_uid or not _unfenced(fence, seen):
-                continue
-            if self._looked.get(fence.incident) != seen.version:
-                self._looked[fence.incident] = seen.version
-                self._look_again(connection, fence.incident, "fence-node", now)
-
     def calls(
         self, connection: sa.Connection, in_flight: frozenset[Place], now: float
     ) -> tuple[list[Call], float | None]:
@@ -233,14 +197,6 @@ class Engine:
         present = incidents.get(connection, incident.id) or incident  # another row of it may be held by now
         self._move_incident(connection, present, after, now)
         return None
-
-    def _look_again(self, connection: sa.Connection, incident_id: str, step: str, now: float) -> None:
-        incident = incidents.get(connection, incident_id)
-        row = steps.get(connection, incident_id, step)
-        if incident is not None and row is not None:
-            steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
-            why = f"what {step} has set is not seen any more: looking again"
-            self._journal.record(connection, "condition-lost", incident, now, row=row, why=why)
 
     def _call(
         self,

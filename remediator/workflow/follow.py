@@ -28,6 +28,11 @@ MOVING = frozenset({"release-jobs", "restart-job", "hold-jobs", "start-jobs"})
 Follow = Callable[[sa.Connection, Incident, Any, float], None]
 
 
+def with_survey(names: set[str]) -> set[str]:
+    """While a DRAIN was missing a job may have come that nobody knows of."""
+    return names | {"survey"} if "drain-slurm" in names else names
+
+
 class FollowUps:
     """One method per kind of fact, each in the transaction of the outcome that brought it."""
 
@@ -128,10 +133,10 @@ class FollowUps:
     def _again(
         self, connection: sa.Connection, incident: Incident, names: str | list[str], now: float
     ) -> None:
-        again = {names} if isinstance(names, str) else set(names)
+        again = with_survey({names} if isinstance(names, str) else set(names))
         for row in steps.of_incident(connection, incident.id):
             if row.name in again and row.state == "done":
-                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+                steps.reopen(connection, row, now)
 
     def _admitted(self, connection: sa.Connection, incident: Incident, _node: str, _now: float) -> None:
         spares.admitted(connection, incident.id)
@@ -170,7 +175,7 @@ class FollowUps:
     def _forgotten(self, connection: sa.Connection, incident: Incident, run: str, now: float) -> None:
         for row in steps.of_incident(connection, incident.id):
             if row.subject == run and row.name in MOVING:
-                steps.update(connection, row, state="waiting", due_at=now, ended_at=None)
+                steps.reopen(connection, row, now)
 
     def _let_go(self, connection: sa.Connection, incident: Incident, _uid: str, _now: float) -> None:
         spares.let_go(connection, incident.id)

@@ -135,7 +135,9 @@ def settled(row: StepRow, outcome: Outcome, now: float) -> StepRow:
     base = replace(row, sentence=outcome.sentence, started_at=started, facts=facts)
     match outcome:
         case Done(facts=facts):
-            return replace(base, state="done", ended_at=now, facts={**base.facts, **facts})
+            # One that only looked once more ended when it first did.
+            ended_at = now if row.ended_at is None or row.state == "running" else row.ended_at
+            return replace(base, state="done", ended_at=ended_at, facts={**base.facts, **facts})
         case Wait(after=after, patient=patient):
             return replace(base, state="waiting", due_at=now + after, started_at=None if patient else started)
         case Again(after=after):

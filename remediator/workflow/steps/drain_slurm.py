@@ -14,7 +14,10 @@ from slurm_bridge.model import SlurmConfig, SlurmNode
 from slurm_bridge.reasons import quoted
 
 FORGET_S = 5.0  # how long slurmctld may forget what it acknowledged, when it is killed
+SAVED_S = 10.0  # by then it has surely saved it
 SEEN, STOOD, THEIRS = "seen_at", "stood_on", "theirs"
+KEPT = "kept"
+"""Fact: the DRAIN was seen to stand after slurmctld had saved it, so only a person can have lifted it."""
 
 
 class DrainSlurm(Writing):
@@ -74,6 +77,7 @@ class DrainSlurm(Writing):
     def _done(self, context: Context, config: SlurmConfig) -> Done:
         names = list(context.incident.slurm_nodes)
         facts = {SEEN: context.now, STOOD: names, "ctld_started": config.started_at}
+        facts[KEPT] = bool(context.row.facts.get(KEPT)) and context.row.state != "running"
         return Done(f"Slurm drains {', '.join(names)}", facts)
 
     def foresee(self, context: Context) -> Outcome:
@@ -104,6 +108,8 @@ class DrainSlurm(Writing):
     def _forgotten(self, context: Context) -> bool:
         facts = context.row.facts
         before, now = facts["ctld_started"], context.slurm.config().started_at
+        if facts.get(KEPT):
+            return False
         if before is None or now is None:
             return bool(context.now - facts[SEEN] <= FORGET_S)
         return bool(before != now)
