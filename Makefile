@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help check test test-slow demo bench docs lab-up lab-down
+.PHONY: help check test test-slow crash demo bench docs lab-up lab-down
 
 help: ## this list
 	@$(PYTHON) -c 'import re; [print(f"make {a:<9} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
@@ -15,6 +15,9 @@ test: ## all tests: those of the lab in one process, those on single servers or 
 
 test-slow: ## the long ones on the lab: scripts of every kind, the whole grace, spares that fail, frozen machines, NodeSets
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow
+
+crash: ## kill -9 of the controller at the mutating steps of its plans, on the lab: twenty minutes
+	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m sigkill tests/sigkill
 
 demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again
 	@$(PYTHON) -m deploy.setup all && $(PY) -m deploy.lab.demo

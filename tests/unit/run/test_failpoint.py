@@ -57,3 +57,11 @@ def test_a_moment_is_met_exactly_or_not_at_all(tmp_path: Path, armed: str) -> No
 def test_another_moment_is_another_drill(tmp_path: Path) -> None:
     for armed in ("drain-slurm:intent", "fence-node:intent"):
         assert run(tmp_path, armed)[0] == -9
+
+
+def test_several_moments_are_one_death_each(tmp_path: Path) -> None:
+    armed = "fence-node:intent,drain-slurm:intent"
+    assert run(tmp_path, armed) == (-9, ["drain-slurm:intent"])
+    reached = ["drain-slurm:intent", "drain-slurm:accepted", "fence-node:intent"]
+    assert run(tmp_path, armed) == (-9, reached)
+    assert run(tmp_path, armed) == (0, reached)
