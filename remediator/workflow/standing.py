@@ -46,11 +46,13 @@ class Standing:
         self._looked: dict[str, str] = {}
 
     def begin(self, connection: sa.Connection, now: float) -> None:
-        """First act of a life: nothing goes on before drain and jobs were looked at again. Much may have
-        happened since the last one ended.
+        """First act of a life: where the jobs are known, nothing goes on before drain and jobs were looked at
+        again. Much may have happened since the last one ended.
         """
         for drained in steps.drained(connection):
-            self._reopen(connection, drained.incident, "drain-slurm", now, lost=False)
+            survey = steps.get(connection, drained.incident, "survey")
+            if survey is not None and survey.state == "done":
+                self._reopen(connection, drained.incident, "drain-slurm", now, lost=False)
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again. One that
