@@ -22,7 +22,7 @@ class Entry:
         """The command line that runs `command` inside; LabError when there is no inside."""
         pid = self._control.first_pid()
         if pid is None:
-            raise LabError(f"{self._control.what} is not up: see `python -m deploy.lab status`")
+            raise LabError(f"{self._control.what} is not up: `make lab-up`, or `python -m deploy.lab up`")
         return ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-u", "-i", "-C", "--", *command]
 
     def run(

@@ -63,13 +63,17 @@ def _lab(context: typer.Context) -> Lab:
 @inject.command("kernel-line")
 def kernel_line(context: typer.Context, node: str, text: str) -> None:
     """Append TEXT to a node's kernel log."""
-    typer.echo(f"record {_lab(context).inject.kernel_line(node, text)}")
+    typer.echo(_written(node, _lab(context).inject.kernel_line(node, text)))
 
 
 @inject.command()
 def xid(context: typer.Context, node: str, code: int, gpu: int = 0) -> None:
     """The driver's own line for an XID code."""
-    typer.echo(f"record {_lab(context).inject.xid(node, code, gpu)}")
+    typer.echo(_written(node, _lab(context).inject.xid(node, code, gpu)))
+
+
+def _written(node: str, record: int) -> str:
+    return f"record {record} of {node}'s kernel log. Next: python -m deploy.lab remediator incidents list"
 
 
 @inject.command()

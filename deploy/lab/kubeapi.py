@@ -47,7 +47,7 @@ class KubeApi:
     def _inside(self, function: Callable[[], bytes]) -> bytes:
         pid = self._control.first_pid()
         if pid is None:
-            raise LabError(f"{self._control.what} is not up: see `python -m deploy.lab status`")
+            raise LabError(f"{self._control.what} is not up: `make lab-up`, or `python -m deploy.lab up`")
         return network.inside(pid, function)
 
     def _fetch(self, path: str) -> bytes:

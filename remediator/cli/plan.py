@@ -53,7 +53,7 @@ def show(outlook: Outlook, console: Console) -> None:
     where = f"in pool {outlook.pool} at stage {outlook.stage}" if outlook.pool else "in no pool"
     workers = ", ".join(outlook.slurm_nodes) or "none"
     console.print(f"{outlook.node} is {where}; Slurm workers on it: {workers}")
-    console.print(f"{outlook.fault} now → {outlook.sentence}")
+    console.print(f"{outlook.fault} now → {outlook.sentence.removeprefix(f'{outlook.fault} ')}")
     if outlook.jobs:
         console.print(_jobs(outlook.jobs))
     for line in _lines(outlook):
@@ -91,9 +91,8 @@ def _lines(outlook: Outlook) -> list[str]:
     lines += [f"maintenance: {found}" for found in outlook.maintenance]
     lines += [f"would be held or changed: {found}" for found in outlook.holds]
     lines += [f"would wait: {refused}" for refused in outlook.budgets.values() if refused]
-    lines += [
-        f"budgets with room: {', '.join(name for name, refused in outlook.budgets.items() if not refused)}"
-    ]
+    room = ", ".join(name for name, refused in outlook.budgets.items() if not refused)
+    lines += [f"budgets with room: {room}"] if room else []
     lines += [f"unknown: {found}" for found in outlook.unknown]
     return [*lines, "nothing was changed"]
 

@@ -24,9 +24,11 @@ def parse(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each line read.")] = False,
 ) -> None:
     """Read kernel-log lines on standard input and print the events in them."""
+    found = 0
     try:
         for data in sys.stdin.buffer:
             event = parse_line(data.decode(errors="replace"))
+            found += event is not None
             if as_json:
                 print(json.dumps(_fields(event)))
             elif event is not None:
@@ -34,6 +36,9 @@ def parse(
     except BrokenPipeError:
         # The reader of our output (`head`) is satisfied; Python would complain again at exit.
         sys.stderr.close()
+        return
+    if not found and not as_json:
+        print("no event in what was read", file=sys.stderr)
 
 
 def _fields(event: KernelEvent | None) -> dict[str, Any]:

@@ -209,8 +209,9 @@ class Foresight:
         offers = self._try("spares", lambda: driver.offers(selector, view.labels, deadline=READ_S))
         if offers is None:
             return None, ()
-        free = [node.name for node in offers.usable if node.uid not in taken]
-        used = tuple(f"{node.name} is another incident's" for node in offers.usable if node.uid in taken)
+        others = [node for node in offers.usable if node.uid != view.uid]  # a sick spare is fenced by then
+        free = [node.name for node in others if node.uid not in taken]
+        used = tuple(f"{node.name} is another incident's" for node in others if node.uid in taken)
         return (free[0] if free else None), (*offers.refused, *used)
 
     def _vetoes(self, view: NodeView) -> tuple[str, ...]:

@@ -331,3 +331,16 @@ def test_every_write_of_a_server_has_its_intent_and_outcome(river: River) -> Non
         assert mine[-1]["outcome"] == "done"
     assert all(record["epoch"] == 1 for record in records)
     assert records[-1]["action"] == "incident-closed"
+
+
+@pytest.mark.slow  # seven minutes of the machine's life, some seconds of ours
+@pytest.mark.parametrize("moment", ["force-down:intent", "force-down:accepted"])
+def test_a_crash_while_a_job_is_forced_off_sets_the_node_down_once(river: River, moment: str) -> None:
+    river.slurm.kill_wait = 1000
+    job = river.submit_job(save=240.0)
+    crashed = river.crash_at(moment)
+    river.xid("gpu-0")
+    river.run_through_crashes(600.0)
+    assert crashed == [moment]
+    assert river.slurm.count("set_down", "w-gpu-0") == 1
+    assert_moved_once(river, job)

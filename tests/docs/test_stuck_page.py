@@ -67,13 +67,18 @@ def speaks_of(phrase: str, sentence: str) -> bool:
 
 def test_every_step_has_its_row_with_what_to_do() -> None:
     table = rows("By step")
-    assert list(table) == list(STEPS)
+    hint = (
+        "runbooks/stuck.md, `By step`: one row a step, in the order of remediator/workflow/steps/__init__.py"
+    )
+    assert [name for name in STEPS if name not in table] == [], hint
+    assert list(table) == list(STEPS), hint
     assert [name for name, cells in table.items() if len(cells) != 3 or not all(cells)] == []
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: str(step.name))
 def test_the_row_of_a_step_names_its_bound(step: Step) -> None:
-    assert rows("By step")[step.name][0] == f"{step.bound_s:g} s"
+    row = rows("By step").get(step.name, ["no row"])
+    assert row[0] == f"{step.bound_s:g} s", f"runbooks/stuck.md, `By step`: the bound of {step.name}"
 
 
 @pytest.mark.parametrize("state", [*sorted(set(get_args(State)) - ENDED), "paused"])

@@ -45,3 +45,8 @@ def test_text_mode_prints_events_only() -> None:
 def test_binary_input_is_read_to_its_end() -> None:
     printed = _run(["parse", "--json"], b"\xff\xfe\x00\n\nNVRM: Xid (PCI:0000:01:00): 48, x")
     assert [json.loads(line)["xid"] for line in printed.splitlines()] == [None, None, 48]
+
+
+def test_lines_without_an_event_are_answered_too() -> None:
+    told = CliRunner().invoke(app, ["parse"], input="hello\n")
+    assert (told.exit_code, told.stdout, told.stderr) == (0, "", "no event in what was read\n")

@@ -190,6 +190,13 @@ def test_a_spare_of_another_incident_is_not_promised(river: River) -> None:
     assert any("spare-0" in reason for reason in found.spares_refused)
 
 
+def test_a_sick_spare_is_not_its_own_replacement(river: River) -> None:
+    river.kube.add_spare("spare-1", {"pool": "training"})
+    river.names.append("spare-1")
+    found = foresight(river).look("spare-0", 79)
+    assert (found.plan, found.spare) == ("replace", "spare-1")
+
+
 def test_what_cannot_be_read_is_said_and_never_taken_for_none(river: River) -> None:
     river.slurm.is_up = False
 
@@ -233,7 +240,7 @@ def test_the_command_prints_it_for_people_and_as_json(river: River, monkeypatch:
     assert told.exit_code == 0, told.output
     lines = told.stdout.splitlines()
     assert lines[0].startswith("gpu-0 is in pool training at stage full; Slurm workers on it: w-gpu-0")
-    assert "XID 79 now → " in lines[1]
+    assert "XID 79 now → GPU fell off the bus" in lines[1]
     (row,) = [line for line in lines if "requeued once" in line]
     assert row.split()[:3] == [str(job), "alice", "train"]
     assert "spare: spare-0 would be claimed" in lines

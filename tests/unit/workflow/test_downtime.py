@@ -81,6 +81,8 @@ def test_a_job_that_waits_for_the_spare_says_so_and_one_that_does_not_is_spared(
 
 def test_every_step_of_a_nodes_track_is_a_phase_of_its_own() -> None:
     names = [planned.name for planned in PLANS["replace"] if planned.track == "node"]
+    nameless = [name for name in names if len(node_phases(incident(10.0, 12.0), [row(name, 13.0)])) < 2]
+    assert nameless == [], "give each a phase in remediator/workflow/downtime.py"
     rows = [row(name, 13.0 + at) for at, name in enumerate(names)]
     decided, *phases = node_phases(incident(10.0, 12.0), rows)
     assert decided == Phase("fault to decision", 2.0)
