@@ -29,6 +29,8 @@ JOBS_DARK = ("emptied", "short", "broken", "slow")
 KUBE_DARK = {"failed": "gone", "short": "garbled", "broken": "hanging", "silent": "dropped"}
 """Wrong answers to reads of nodes and pods, and to their watches at the same time."""
 
+WATCHED = {"/api/v1/nodes", "/api/v1/pods"}
+
 
 @dataclass
 class Doors:
@@ -79,6 +81,8 @@ def doors(lab: Lab) -> Iterator[Doors]:
 def site(lab: Lab, doors: Doors) -> Iterator[Site]:
     doors.open()
     with in_order(lab) as found:
+        # After wrong answers it comes back within half a minute; until then it knows the nodes of before.
+        wait_for("the watches of nodes and pods", lambda: doors.kube.watched() >= WATCHED, 90, every=0.2)
         try:
             yield found
         finally:

@@ -65,7 +65,7 @@ class Proxy:
     given: Counter[tuple[str, str]] = field(default_factory=Counter)
     ending: threading.Event = field(default_factory=threading.Event)
     port: int = 0
-    _open: set[socket.socket] = field(default_factory=set)
+    _open: dict[socket.socket, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, name: str, ending: str) -> int:
@@ -74,6 +74,11 @@ class Proxy:
             return sum(
                 n for (given, path), n in self.given.items() if given == name and path.endswith(ending)
             )
+
+    def watched(self) -> set[str]:
+        """The paths of which a watch passes through at present."""
+        with self._lock:
+            return set(self._open.values())
 
     def hang_up(self) -> None:
         """End all watches that pass through, as a restarted server would."""
@@ -89,15 +94,15 @@ class Proxy:
             self.given[name, path] += 1
 
     @contextmanager
-    def streaming(self, upstream: socket.socket) -> Iterator[None]:
+    def streaming(self, upstream: socket.socket, path: str) -> Iterator[None]:
         """While a watch passes through."""
         with self._lock:
-            self._open.add(upstream)
+            self._open[upstream] = path
         try:
             yield
         finally:
             with self._lock:
-                self._open.discard(upstream)
+                self._open.pop(upstream, None)
 
 
 @contextmanager
@@ -218,7 +223,7 @@ class Exchange(BaseHTTPRequestHandler):
             return
         self.stream()
         try:
-            with self.proxy.streaming(self._upstream.sock):
+            with self.proxy.streaming(self._upstream.sock, self.asked.path):
                 while chunk := response.read1(64 * 1024):
                     self.chunk(chunk)
         finally:
