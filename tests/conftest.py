@@ -15,6 +15,7 @@ settings.load_profile("shared-machine")
 END_TO_END = Path(__file__).parent / "e2e"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """With several processes (`-n 2 --dist loadgroup`) the lab's tests stay together in one of them."""
     for item in items:
