@@ -32,6 +32,7 @@ from remediator.workflow.ledger import Ledger
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
+CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
 log = logger(stage="triage")
 
 
@@ -198,6 +199,8 @@ class Triage:
             existing = None
         if machine is not None and existing is not None:
             return self._fold(connection, view, signal, machine, existing, now)
+        if machine is not None and _came_back_unseen(connection, machine, now):
+            return None
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
             return decision.sentence, None
@@ -344,3 +347,13 @@ def _folded(signal: Signal, existing: Incident) -> Judged | None:
     if existing.state == "yielding":
         return None
     return f"{signal.what} on {signal.node} folds into incident {existing.id}", existing.id
+
+
+def _came_back_unseen(connection: sa.Connection, machine: Machine, now: float) -> bool:
+    """Whether the watch still shows a fence that a return took off: the fault is of a node in service."""
+    if machine.fenced_by is None:
+        return False
+    back, fence = incidents.last_return(connection, machine.key), incidents.get(connection, machine.fenced_by)
+    if back is None or back.closed_at is None or fence is None:
+        return False
+    return fence.opened_at <= back.opened_at and now - back.closed_at < CATCH_UP_S

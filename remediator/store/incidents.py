@@ -20,6 +20,17 @@ _LAST_CLOSED = (
     .order_by(incident.c.closed_at.desc())
     .limit(1)
 )
+_LAST_RETURN = (
+    sa.select(incident)
+    .where(
+        incident.c.key == sa.bindparam("key"),
+        incident.c.state == "closed",
+        incident.c.plan == GIVE_BACK,
+        REAL,
+    )
+    .order_by(incident.c.closed_at.desc())
+    .limit(1)
+)
 _STARTED = sa.exists().where(step.c.incident == incident.c.id)
 _OPEN_COUNT = sa.select(sa.func.count()).select_from(incident).where(OPEN)
 _AT_THE_DOOR = (
@@ -66,6 +77,12 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     """The newest incident of a machine that has ended, closed or overridden; no return and no dry run."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()
+    return _incident(row) if row else None
+
+
+def last_return(connection: sa.Connection, key: str) -> Incident | None:
+    """The newest return of a machine to service that went through."""
+    row = connection.execute(_LAST_RETURN, {"key": key}).one_or_none()
     return _incident(row) if row else None
 
 

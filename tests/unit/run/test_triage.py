@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from remediator.errors import Retry
 from remediator.incidents.correlate import BOOT_LAG_S
-from remediator.model.incident import Incident
+from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.run.core import RECONSIDER_S
+from remediator.run.triage import CATCH_UP_S
 from remediator.store import incidents
 from remediator.workflow.engine import Engine
 from tests.unit.run.deciding import TWO_AT_ONCE, Deciding
@@ -374,3 +375,40 @@ def test_a_bug_while_opening_takes_back_what_it_wrote(
     here.signal("gpu-0")
     here.turn()
     assert [incident.state for incident in here.incidents()] == ["open"]
+
+
+def test_a_fault_of_a_node_whose_return_the_watch_has_yet_to_show_waits_for_that(here: Deciding) -> None:
+    """It is in service again: taken for one that is out, its fault would never be acted on."""
+    out = came_back(here)
+    here.add("gpu-0", fenced_by=out.id)
+    here.signal("gpu-0", 64)
+    here.turn()
+    assert here.verdicts()[-1] == (None, None)
+    here.add("gpu-0", fenced_by=None)
+    here.turn()
+    assert here.incidents()[-1].plan == "replace"
+    assert here.verdicts()[-1][1] == here.incidents()[-1].id
+
+
+def test_a_fence_that_stands_long_after_a_return_is_somebodys_word(here: Deciding) -> None:
+    out = came_back(here)
+    here.add("gpu-0", fenced_by=out.id)
+    here.clock.advance(CATCH_UP_S)
+    here.signal("gpu-0", 64)
+    here.turn()
+    assert "already out of service" in str(here.verdicts()[-1][0])
+
+
+def came_back(here: Deciding) -> Incident:
+    """gpu-0 was out of service, and its return is over; the incident that took it out."""
+    here.signal("gpu-0")
+    here.turn()
+    (out,) = here.incidents()
+    here.close(out.id)
+    here.clock.advance(1.0)
+    back = out.model_copy(update={"id": "back", "plan": GIVE_BACK, "opened_at": here.clock.now()})
+    with here.store.write() as connection:
+        incidents.insert(connection, back)
+    here.close("back")
+    here.clock.advance(1.0)
+    return out
