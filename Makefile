@@ -11,7 +11,7 @@ check: ## formatting, lint, types, import order, docstrings and sizes
 	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.setup.check
 
 test: ## all tests: those of the lab in one process, those on single servers or none beside it
-	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -n 2 --dist loadgroup
+	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -n 2
 
 test-slow: ## the long ones on the lab: scripts of every kind, the whole grace, spares that fail, frozen machines, NodeSets
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # No deadline, because nothing here passes or fails by time.
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 
-END_TO_END = Path(__file__).parent / "e2e"
+
+class LabTogether(LoadScopeScheduling):  # type: ignore[misc]  # the plugin carries no types
+    """The lab's tests are one piece of work, the largest and so the first; each other test is its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "lab" if nodeid.startswith("tests/e2e/") else nodeid
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """With several processes (`-n 2 --dist loadgroup`) the lab's tests stay together in one of them."""
-    for item in items:
-        if END_TO_END in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("lab"))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LabTogether:
+    """What `-n 2` asks for the order: the plugin's own groups have no effect in this pytest."""
+    return LabTogether(config, log)
