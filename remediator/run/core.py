@@ -85,7 +85,7 @@ class Core:
                 self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
             self._commands.carry_out(connection, now)
             judged = self._triage.judge(connection, now)
-            admitted = self._triage.reconsider(connection, now)
+            admitted = self._triage.openings.reconsider(connection, now)
             treated = self._engine.standing.treated(connection, view, now)
             self._engine.standing.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)

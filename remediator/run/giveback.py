@@ -9,7 +9,7 @@ from remediator.model.ids import incident_id
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.policy.rules import Rules
-from remediator.run.triage import Inventory
+from remediator.run.openings import Inventory
 from remediator.store import commands, incidents, signals
 from remediator.store.commands import AS_SPARE, EVEN_SO, Command
 from remediator.workflow.engine import Engine

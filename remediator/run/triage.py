@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of
-from remediator.incidents.evidence import AGREE_S, Verdict, before_close, has_passed, judge, overruled
+from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
 from remediator.model.decision import Decision
-from remediator.model.ids import incident_id
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
-from remediator.policy.decide import STRIKES, decide, suspect
+from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
+from remediator.run.openings import Inventory, Openings
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.signals.lost_runs import LOST_RUN
@@ -34,13 +32,6 @@ OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
 CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
 log = logger(stage="triage")
-
-
-class Inventory(Protocol):
-    """What the caches know about nodes."""
-
-    def machine(self, name: str) -> Machine | None:
-        """The node of exactly this name, or None."""
 
 
 Judged = tuple[str, str | None]
@@ -65,7 +56,7 @@ class Triage:
         self._rules = rules
         self._ledger = ledger
         self._engine = engine
-        self._journal = journal
+        self.openings = Openings(inventory, rules, ledger, engine, journal)
 
     @property
     def inventory(self) -> Inventory:
@@ -94,51 +85,6 @@ class Triage:
                     verdicts.append(signals.Verdict(last, sentence, incident))
         signals.settle(connection, now, verdicts)
         return [verdict.sentence for verdict in verdicts]
-
-    def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
-        """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
-        sentences = []
-        view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
-        for held in incidents.held_at_the_door(connection):
-            machine = self._inventory.machine(held.node)
-            if machine is None or machine.key != held.key or view.stays_out(machine):
-                continue
-            incident = incidents.get(connection, held.id)
-            if incident is None:
-                continue
-            decision = self._admission(connection, view, incident, machine, now)
-            if decision is not None:
-                self._admit(connection, incident, machine, decision, now)
-                view.started()
-                sentences.append(decision.sentence)
-        return sentences
-
-    def _admission(
-        self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
-    ) -> Decision | None:
-        """The first decision to act on evidence of the machine's present boot."""
-        if incident.rule == STRIKES:
-            why = incident.cause.partition(": ")[2]
-            decision = suspect(machine, why, self._rules, view.of(machine))
-            return decision if decision.action == "act" else None
-        for signal in signals.of_incident(connection, incident.id):
-            if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now):
-                decision = decide(signal, machine, self._rules, view.of(machine))
-                if decision.action == "act":
-                    return decision
-        return None
-
-    def _admit(
-        self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
-    ) -> None:
-        """What is decided now counts, and so do the machine's boot and workers of now."""
-        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
-            "state": "open",
-            "boot_id": machine.boot_id,
-            "slurm_nodes": machine.slurm_nodes,
-        }
-        incidents.update(connection, incident.id, **changes)
-        self._start(connection, incident.model_copy(update=changes), now)
 
     def _verdict(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -178,7 +124,7 @@ class Triage:
             sentences, incident = [judged[0]], judged[1]
             for machine, why in crashes.suspects(connection, signal, now):
                 decision = suspect(machine, why, self._rules, view.of(machine))
-                opened = self._open(connection, signal, machine, decision, now)
+                opened = self.openings.open(connection, signal, machine, decision, now)
                 sentences.append(decision.sentence)
                 incident = incident or opened.id
                 view.started()
@@ -210,7 +156,7 @@ class Triage:
         if not evidence.enough:
             return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
         with connection.begin_nested():  # the only writes that an error may have to take back
-            incident = self._open(connection, signal, machine, decision, now)
+            incident = self.openings.open(connection, signal, machine, decision, now)
         view.started()
         return decision.sentence, incident.id
 
@@ -296,43 +242,6 @@ class Triage:
         others = signals.of_node(connection, signal.node, signal.seen_at - within)
         verdict = judge(signal, others, machine.boot_id, decision.tier, now)
         return verdict if verdict.enough or now - signal.received_at >= within else None
-
-    def _open(
-        self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
-    ) -> Incident:
-        incident = Incident(
-            id=incident_id(now),
-            key=machine.key,
-            node=machine.name,
-            node_uid=machine.uid,
-            boot_id=machine.boot_id,
-            slurm_nodes=machine.slurm_nodes,
-            pool=machine.pool or "",
-            tier=decision.tier,
-            rule=decision.rule,
-            cause=decision.cause,
-            plan=decision.plan,
-            state="open" if decision.action == "act" else "held",
-            sentence=decision.sentence,
-            fault_at=min(signal.seen_at, now),
-            opened_at=now,
-        )
-        incidents.insert(connection, incident)
-        if not self._engine.dry_run:
-            self._ledger.fell_ill(connection, incident, now)
-        detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
-        detail["evidence"] = signal.dedupe
-        if machine.reports:
-            detail["reports"] = "; ".join(machine.reports)
-        self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
-        if decision.action == "act":
-            self._start(connection, incident, now)
-        return incident
-
-    def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
-        if not self._engine.dry_run:
-            self._ledger.drain(connection, incident, now)
-        self._engine.start(connection, incident, now)
 
 
 def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:

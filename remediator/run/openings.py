@@ -1,0 +1,125 @@
+"""Opens incidents, and lets those start that had to wait at the door."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from remediator.incidents.correlate import boot_of
+from remediator.incidents.evidence import has_passed
+from remediator.model.decision import Decision
+from remediator.model.ids import incident_id
+from remediator.model.incident import Incident
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.policy.decide import STRIKES, decide, suspect
+from remediator.policy.rules import Rules
+from remediator.run.storeview import StoreView
+from remediator.store import incidents, signals
+from remediator.workflow.engine import Engine
+from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
+
+
+class Inventory(Protocol):
+    """What the caches know about nodes."""
+
+    def machine(self, name: str) -> Machine | None:
+        """The node of exactly this name, or None."""
+
+
+class Openings:
+    """Everything that makes a decision an incident, in the transaction of its signals' verdicts."""
+
+    def __init__(
+        self, inventory: Inventory, rules: Rules, ledger: Ledger, engine: Engine, journal: Journal
+    ) -> None:
+        self._inventory = inventory
+        self._rules = rules
+        self._ledger = ledger
+        self._engine = engine
+        self._journal = journal
+
+    def open(
+        self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
+    ) -> Incident:
+        """Put an incident on the books, with its budgets and its record; its steps too when it may act."""
+        incident = Incident(
+            id=incident_id(now),
+            key=machine.key,
+            node=machine.name,
+            node_uid=machine.uid,
+            boot_id=machine.boot_id,
+            slurm_nodes=machine.slurm_nodes,
+            pool=machine.pool or "",
+            tier=decision.tier,
+            rule=decision.rule,
+            cause=decision.cause,
+            plan=decision.plan,
+            state="open" if decision.action == "act" else "held",
+            sentence=decision.sentence,
+            fault_at=min(signal.seen_at, now),
+            opened_at=now,
+        )
+        incidents.insert(connection, incident)
+        if not self._engine.dry_run:
+            self._ledger.fell_ill(connection, incident, now)
+        detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
+        detail["evidence"] = signal.dedupe
+        if machine.reports:
+            detail["reports"] = "; ".join(machine.reports)
+        self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
+        if decision.action == "act":
+            self._start(connection, incident, now)
+        return incident
+
+    def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        if not self._engine.dry_run:
+            self._ledger.drain(connection, incident, now)
+        self._engine.start(connection, incident, now)
+
+    def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
+        """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
+        sentences = []
+        view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
+        for held in incidents.held_at_the_door(connection):
+            machine = self._inventory.machine(held.node)
+            if machine is None or machine.key != held.key or view.stays_out(machine):
+                continue
+            incident = incidents.get(connection, held.id)
+            if incident is None:
+                continue
+            decision = self._admission(connection, view, incident, machine, now)
+            if decision is not None:
+                self._admit(connection, incident, machine, decision, now)
+                view.started()
+                sentences.append(decision.sentence)
+        return sentences
+
+    def _admission(
+        self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
+    ) -> Decision | None:
+        """The first decision to act on evidence of the machine's present boot."""
+        if incident.rule == STRIKES:
+            why = incident.cause.partition(": ")[2]
+            decision = suspect(machine, why, self._rules, view.of(machine))
+            return decision if decision.action == "act" else None
+        for signal in signals.of_incident(connection, incident.id):
+            if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now):
+                decision = decide(signal, machine, self._rules, view.of(machine))
+                if decision.action == "act":
+                    return decision
+        return None
+
+    def _admit(
+        self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
+    ) -> None:
+        """What is decided now counts, and so do the machine's boot and workers of now."""
+        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
+            "state": "open",
+            "boot_id": machine.boot_id,
+            "slurm_nodes": machine.slurm_nodes,
+        }
+        incidents.update(connection, incident.id, **changes)
+        self._start(connection, incident.model_copy(update=changes), now)
