@@ -99,13 +99,13 @@ def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(la
 
 @contextlib.contextmanager
 def holding(site: Site) -> Iterator[None]:
-    """The pool asks for jobs to be held until there is proof."""
-    setting = "REMEDIATOR_POOLS__TRAINING__HOLD_UNTIL_FENCED"
-    site.controller.change("set", "env", "deployment/remediator", f"{setting}=true")
+    """The pool asks for jobs to be held until there is proof; looks are short of a third of SlurmdTimeout."""
+    setting, often = "REMEDIATOR_POOLS__TRAINING__HOLD_UNTIL_FENCED", "REMEDIATOR_SLURM__POLL_IDLE_S"
+    site.controller.change("set", "env", "deployment/remediator", f"{setting}=true", f"{often}=8")
     try:
         yield
     finally:
-        site.controller.change("set", "env", "deployment/remediator", f"{setting}-")
+        site.controller.change("set", "env", "deployment/remediator", f"{setting}-", f"{often}-")
 
 
 def started(site: Site) -> tuple[Training, str]:
