@@ -26,7 +26,16 @@ PREFIX = "remediator_"
 MOST_VALUES = 40
 SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
-PLANS = ("replace", "move-jobs", "drain-only", "validate", "validate-only", "restart-job", "give-back")
+PLANS = (
+    "replace",
+    "move-jobs",
+    "drain-only",
+    "validate",
+    "validate-only",
+    "restart-job",
+    "hold-job",
+    "give-back",
+)
 STEPS = (
     "admit",
     "drain-slurm",
@@ -34,6 +43,7 @@ STEPS = (
     "survey",
     "hold-place",
     "release-jobs",
+    "hold-jobs",
     "restart-job",
     "start-jobs",
     "prove-resume",
@@ -56,6 +66,7 @@ STEPS = (
     "undo-fence",
     "undo-drain",
     "undo-place",
+    "undo-hold",
     "undo-claim",
     "yield",
 )
