@@ -90,11 +90,16 @@ def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(la
         begins = job.record()["eligible_time"]["number"]
         wait_for("the end of Slurm's delay", lambda: time.time() > begins + 10, 180, every=1.0)
         assert runs(site, job, 1) == set()
-        assert any(job.address in text for text in site.controller.told(incident["id"], "operators"))
+        with site.explained():
+            wait_for("a page about the job", lambda: paged(site, incident["id"], job), 60, every=2.0)
         assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
         lab.kubectl("-n", SLURM_NAMESPACE, "delete", "pod", sick, "--wait=false")
         assert_copies_follow(site, job)
         assert site.closes(node)["id"] == incident["id"]
+
+
+def paged(site: Site, incident: str, job: Training) -> bool:
+    return any(job.address in text for text in site.controller.told(incident, "operators"))
 
 
 @contextlib.contextmanager
