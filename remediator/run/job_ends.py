@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from remediator.clock import Clock
-from remediator.errors import RemediatorError
 from remediator.model.signal import Signal
-from remediator.observe.logs import logger
+from remediator.run.looks import Look, Submit
 from remediator.signals.job_ends import BAD_ENDS, job_ends, watch_began
 from slurm_bridge.model import SlurmJob
 from slurm_bridge.port import SlurmPort
 
 DEADLINE_S = 5.0
 ONE_BY_ONE = 50  # more ended jobs than that are read with all the others
-log = logger(stage="job-ends")
-
-Submit = Callable[[Sequence[Signal]], None]
 
 
-class JobEnds:
-    """Hands each ended run in once per life; the store's `dedupe` makes that once for ever.
-
-    What Slurm forgets (MinJobAge) while nobody looks is lost: such a job stays as it ended.
+class JobEnds(Look):
+    """Hands each ended run in. What Slurm forgets (MinJobAge) while nobody looks is lost: such a job stays as
+    it ended.
     """
 
+    stage = "job-ends"
+    unseen = "ended jobs are not seen"
+
     def __init__(self, port: SlurmPort, submit: Submit, clock: Clock, every_s: float) -> None:
+        super().__init__(submit, clock, every_s)
         self._port = port
-        self._submit = submit
-        self._clock = clock
-        self._every_s = every_s
-        self._told: frozenset[str] = frozenset()
-        self._stopping = threading.Event()
 
-    def run(self) -> None:
-        """Look until stopped."""
-        while not self._stopping.is_set():
-            self.look()
-            self._stopping.wait(self._every_s)
-
-    def stop(self) -> None:
-        """End the loop after the present look."""
-        self._stopping.set()
-
-    def look(self) -> None:
-        """One look; what cannot be read or stored now is read again next time."""
-        try:
-            jobs = self._ended()
-            now = self._clock.now()
-            found = [watch_began(now), *job_ends(jobs, now)]
-            fresh = [signal for signal in found if signal.dedupe not in self._told]
-            self._submit(fresh)
-        except RemediatorError as error:
-            log.warning("ended jobs are not seen", problem=str(error))
-            return
-        self._told = frozenset(signal.dedupe for signal in found)
+    def find(self) -> Sequence[Signal]:
+        """That somebody watches, and every batch run that ended badly."""
+        jobs = self._ended()
+        now = self.clock.now()
+        return [watch_began(now), *job_ends(jobs, now)]
 
     def _ended(self) -> Sequence[SlurmJob]:
         """The whole list is heavy, 31 MB for 5,000 jobs: states first, then the few jobs that matter."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -11,14 +10,13 @@ from remediator.errors import RemediatorError
 from remediator.kube.nodes import NodeView
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
+from remediator.run.looks import Look, Submit
 from remediator.signals.soperator import conditions, drains
 from slurm_bridge.model import SlurmNode
 from slurm_bridge.port import SlurmPort
 
 DEADLINE_S = 5.0
 log = logger(stage="soperator")
-
-Submit = Callable[[Sequence[Signal]], None]
 
 
 class Hosts(Protocol):
@@ -28,8 +26,11 @@ class Hosts(Protocol):
         """Whether this node is in a pool that Soperator runs."""
 
 
-class Soperator:
-    """One look every `every_s` seconds; without a pool of Soperator's it asks nobody anything."""
+class Soperator(Look):
+    """Without a pool of Soperator's it asks nobody anything."""
+
+    stage = "soperator"
+    unseen = "what Soperator says is not recorded"
 
     def __init__(
         self,
@@ -40,38 +41,18 @@ class Soperator:
         clock: Clock,
         every_s: float,
     ) -> None:
+        super().__init__(submit, clock, every_s)
         self._port = port
         self._hosts = hosts
         self._nodes = nodes
-        self._submit = submit
-        self._clock = clock
-        self._every_s = every_s
-        self._told: frozenset[str] = frozenset()
-        self._stopping = threading.Event()
 
-    def run(self) -> None:
-        """Look until stopped."""
-        while not self._stopping.is_set():
-            self.look()
-            self._stopping.wait(self._every_s)
-
-    def stop(self) -> None:
-        """End the loop after the present look."""
-        self._stopping.set()
-
-    def look(self) -> None:
-        """One look; what cannot be read or stored now is read again next time."""
+    def find(self) -> Sequence[Signal]:
+        """Conditions of its nodes, and its drains in Slurm."""
         views = {view.name: view for view in self._nodes() if self._hosts.is_soperators(view)}
         if not views:
-            return
-        now = self._clock.now()
-        try:
-            found = conditions(views.values(), now) + drains(self._slurm_nodes(), views, now)
-            self._submit([signal for signal in found if signal.dedupe not in self._told])
-        except RemediatorError as error:
-            log.warning("what Soperator says is not recorded", problem=str(error))
-            return
-        self._told = frozenset(signal.dedupe for signal in found)
+            return []
+        now = self.clock.now()
+        return conditions(views.values(), now) + drains(self._slurm_nodes(), views, now)
 
     def _slurm_nodes(self) -> Sequence[SlurmNode]:
         """Slurm's silence must not hide what Kubernetes says."""
