@@ -16,7 +16,7 @@ test: ## all tests: those of the lab in one process, those on single servers or 
 test-slow: ## the long ones on the lab: scripts of every kind, the whole grace, spares that fail, frozen machines, NodeSets
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m slow
 
-crash: ## kill -9 of the controller at the mutating steps of its plans, on the lab: twenty minutes
+crash: ## kill -9 of the controller at the mutating steps of its plans, on the lab
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -m sigkill tests/sigkill
 
 demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job computing again
