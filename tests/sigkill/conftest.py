@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.api import Lab
+from tests.e2e import conftest as end_to_end
 from tests.e2e import saver
-from tests.e2e.conftest import take_down_orphans
 from tests.sigkill.drill import keep
 
 pytest.register_assert_rewrite("tests.sigkill.plays")
+inside = end_to_end.inside  # every drill is in the lab's network
 FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A running lab whose jobs have two minutes to save."""
-    take_down_orphans()
+    end_to_end.take_down_orphans()
     found = Lab(f"test-{os.getpid()}")
     found.up(gpu_alerts=False)
     try:
@@ -31,16 +32,6 @@ def lab() -> Iterator[Lab]:
         yield found
     finally:
         found.down()
-
-
-@pytest.fixture(autouse=True)
-def inside(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test of the lab is in its network."""
-    if "lab" not in request.fixturenames:
-        yield
-        return
-    with request.getfixturevalue("lab").visit_network():
-        yield
 
 
 @pytest.fixture
