@@ -10,7 +10,7 @@ help: ## this list
 check: ## formatting, lint, types, import order, docstrings and sizes
 	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.setup.check
 
-test: ## all tests: those of the lab in one process, those on single servers or none beside it
+test: ## all but the long tests: those of the lab in one process, those on single servers or none beside it
 	@$(PYTHON) -m deploy.setup test-deps && $(PY) -m pytest -n 2
 
 test-slow: ## the long ones on the lab: scripts of every kind, the whole grace, spares that fail, frozen machines, NodeSets
