@@ -343,9 +343,11 @@ class Site:
         wait_for(f"{names} to train", lambda: all(job.reached() >= step for job in jobs), 60, every=0.2)
 
     def moves(self, job: Training) -> None:
-        """Wait until the job runs as its first restart."""
+        """Wait until the job runs as its first restart, and all its ranks compute again."""
+        ranks = len(job.events("START", 0))
         with self.explained():
             wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
+            wait_for(f"its {ranks} ranks", lambda: len(job.events("START", 1)) >= ranks, 60, every=0.2)
 
     def closes(self, node: str, seconds: float = 60) -> Json:
         """Wait until the node's newest incident is closed; that incident."""

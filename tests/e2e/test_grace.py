@@ -60,6 +60,10 @@ class Saver:
         job = site.lab.slurm("sbatch", *options, stdin=f"#!/bin/bash\n{program}\n")
         self.job = Training(site.lab, job.strip())
 
+    def has_restarted(self) -> bool:
+        """Its script began once more."""
+        return len(self.times("START")) > 1
+
     def times(self, word: str) -> list[float]:
         """When it wrote this word."""
         text = self._log.read_text() if self._log.exists() else ""
@@ -96,5 +100,6 @@ def test_a_stubborn_job_ends_with_its_grace_and_a_slow_one_as_soon_as_it_has_sav
         incident = site.closes(node, 60)["id"]
         survey = next(s for s in site.controller.story(incident)["steps"] if s["name"] == "survey")
         assert survey["facts"]["grace_s"] == GRACE_S
+        wait_for("its second start", saver.has_restarted, 60, every=0.2)
         assert len(saver.times("START")) == 2
     assert site.controller.audit()["ok"]
