@@ -8,7 +8,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from deploy.docs.table import code, head, table
+from remediator.agent.fabric.counters import CEILINGS, FAMILIES, Totals
+from remediator.agent.fabric.metrics import Look, Shown
+from remediator.agent.fabric.ports import Port
+from remediator.agent.fabric.topology import Place
 from remediator.agent.metrics import Metrics as AgentMetrics
+from remediator.model.signal import KernelEvent
 from remediator.observe.metrics import Metrics
 
 SENTENCES = (
@@ -22,12 +27,24 @@ def page() -> str:
     controller, agent = Metrics(), AgentMetrics()
     controller.watch_age("nodes", lambda: 0.0)  # its labels are there once something is watched
     agent.speak_for("node", "boot")
-    agent.count_xid(79, None)
+    agent.count_fault(KernelEvent(kind="xid", xid=79), begins=True)
+    agent.count_fault(KernelEvent(kind="sxid", extra={"sxid": 20034}), begins=True)
+    _show_a_port(agent)
     parts = (("Controller", controller.registry), ("Agent", agent.registry))
     lines = [*head("Metrics", *SENTENCES)]
     for title, registry in parts:
         lines += [f"\n## {title}", *table(COLUMNS, _rows(registry))]
     return "\n".join(lines) + "\n"
+
+
+def _show_a_port(agent: AgentMetrics) -> None:
+    """Families show their labels once there is something to label."""
+    stuck = {"symbol_error": CEILINGS["symbol_error"]}
+    counters = dict.fromkeys((*FAMILIES, "port_rcv_errors", "np_cnp_sent"), 0) | stuck
+    port = Port("mlx5_0", "1", "4: ACTIVE", "5: LinkUp", rate=0.0, counters=counters)
+    totals = Totals()
+    totals.take(counters)
+    agent.fabric.look = Look((Shown(("mlx5_0", "1"), "0", Place(), port, best=0.0, totals=totals),))
 
 
 def _rows(registry: CollectorRegistry) -> Iterator[tuple[str, ...]]:

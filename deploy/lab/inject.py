@@ -51,6 +51,14 @@ class Injector:
         """Set a counter of a node's HCA, such as mlx5_0 symbol_error 7."""
         sysfs.set_counter(self._node(node_name).folder / "sys", device, counter, value)
 
+    def port(self, node_name: str, device: str, **files: str) -> None:
+        """Set what a node's HCA says of its port: state="1: DOWN", phys_state="3: Disabled", rate="..."."""
+        sysfs.set_port(self._node(node_name).folder / "sys", device, **files)
+
+    def hca_gone(self, node_name: str, device: str) -> None:
+        """The HCA falls off the bus."""
+        sysfs.remove_device(self._node(node_name).folder / "sys", device)
+
     def heat(self, node_name: str, gpu: int, celsius: float) -> None:
         """Set a GPU's temperature."""
         sysfs.set_temperature(self._node(node_name).folder / "sys", gpu, celsius)

@@ -76,6 +76,20 @@ def _written(node: str, record: int) -> str:
     return f"record {record} of {node}'s kernel log. Next: python -m deploy.lab remediator incidents list"
 
 
+@inject.command("ib-port")
+def ib_port(context: typer.Context, node: str, device: str, state: str, phys_state: str) -> None:
+    """What an HCA says of its port: "1: DOWN" "3: Disabled", or "4: ACTIVE" "5: LinkUp"."""
+    _lab(context).inject.port(node, device, state=state, phys_state=phys_state)
+    typer.echo(f"{device} of {node} says {state}, {phys_state}")
+
+
+@inject.command("hca-gone")
+def hca_gone(context: typer.Context, node: str, device: str) -> None:
+    """An HCA falls off the bus."""
+    _lab(context).inject.hca_gone(node, device)
+    typer.echo(f"{device} of {node} is gone until the lab is made anew")
+
+
 @inject.command()
 def counter(context: typer.Context, node: str, device: str, counter: str, value: int) -> None:
     """Set an InfiniBand counter, e.g. gpu-0 mlx5_0 symbol_error 7."""

@@ -13,19 +13,19 @@ from deploy.lab.layout import REPO, Layout
 from deploy.lab.spec import ALERTMANAGER_PORT, CONTROL_PLANE, PROMETHEUS_PORT, SLURM_NAMESPACE
 
 SECRET = "remediator-alerts"  # noqa: S105 (a name)
-GPU_RULES = "xid.yaml"
+SERVICE_RULES = "service.yaml"
 _HERE = Path(__file__).parent / "config"
 _RULES = REPO / "deploy" / "rules"
 
 
 def write_files(layout: Layout, *, gpu_alerts: bool) -> None:
-    """Both configurations, Alertmanager's token, and this project's rules; those about GPUs if wanted."""
+    """Both configurations, Alertmanager's token, and this project's rules; those about faults if wanted."""
     folder = layout.root / "monitoring"
     (folder / "rules").mkdir(parents=True)
     for name in ("alertmanager.yml", "prometheus.yml"):
         shutil.copy(_HERE / name, folder)
     for rule in sorted(_RULES.glob("*.yaml")):
-        if gpu_alerts or rule.name != GPU_RULES:
+        if gpu_alerts or rule.name == SERVICE_RULES:
             shutil.copy(rule, folder / "rules" / f"{rule.stem}.yml")
     token = token_file(layout)
     token.touch(mode=0o600)

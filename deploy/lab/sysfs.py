@@ -1,7 +1,9 @@
-"""A node's fake /sys tree: InfiniBand ports and GPU temperatures, in the kernel's own layout and units."""
+"""A node's fake /sys tree in the kernel's own layout: InfiniBand ports, GPUs beside them, temperatures."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from deploy.lab.errors import LabError
@@ -57,6 +59,7 @@ def write_tree(root: Path) -> None:
     """A healthy 8-GPU node: eight HCAs with one active port each, eight cool GPUs."""
     for number, pci in enumerate(GPU_PCI):
         _write_device(root / "class" / "infiniband" / f"mlx5_{number}")
+        _write_bridge(root, number, int(pci.split(":")[1], 16))
         sensor = root / "class" / "hwmon" / f"hwmon{number}"
         sensor.mkdir(parents=True)
         _put(sensor / "name", "nvidia_gpu")
@@ -74,6 +77,44 @@ def _write_device(device: Path) -> None:
         _put(port / name, text)
     _put(device / "hca_type", "MT4129")
     _put(device / "fw_ver", "28.43.2566")
+
+
+def _write_bridge(root: Path, number: int, bus: int) -> None:
+    """A PCI bridge with a GPU and, on the next bus, its HCA, which has a network interface."""
+    bridge = root / "devices" / f"pci0000:{bus - 1:02x}" / f"0000:{bus - 1:02x}:01.0"
+    gpu, hca = bridge / f"0000:{bus:02x}:00.0", bridge / f"0000:{bus + 1:02x}:00.0"
+    listed = root / "bus" / "pci" / "devices"
+    listed.mkdir(parents=True, exist_ok=True)
+    for folder, vendor, kind in ((gpu, "0x10de", "0x030200"), (hca, "0x15b3", "0x020700")):
+        folder.mkdir(parents=True)
+        _put(folder / "vendor", vendor)
+        _put(folder / "class", kind)
+        (listed / folder.name).symlink_to(os.path.relpath(folder, listed))
+    device, interface = (
+        root / "class" / "infiniband" / f"mlx5_{number}",
+        root / "class" / "net" / f"ib{number}",
+    )
+    (device / "device").symlink_to(os.path.relpath(hca, device))
+    (hca / "net" / interface.name).mkdir(parents=True)
+    interface.mkdir(parents=True)
+    _put(interface / "carrier_changes", "2")
+    _put(interface / "dev_port", "0")
+
+
+def set_port(root: Path, device: str, **files: str) -> None:
+    """Write a port's files, such as state="1: DOWN", phys_state="3: Disabled", rate="200 Gb/sec (4X HDR)"."""
+    port = _below(root / "class" / "infiniband", device, "device") / "ports" / "1"
+    for name, text in files.items():
+        _put(_below(port, name, "file"), text)
+
+
+def remove_device(root: Path, device: str) -> None:
+    """The HCA is gone, from its class and from the PCI bus."""
+    folder = _below(root / "class" / "infiniband", device, "device")
+    hca = (folder / "device").resolve()
+    (root / "bus" / "pci" / "devices" / hca.name).unlink()
+    shutil.rmtree(hca)
+    shutil.rmtree(folder)
 
 
 def set_counter(root: Path, device: str, counter: str, value: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 import random
-from pathlib import Path
-from typing import Any, Protocol
 
-from remediator.agent.events import PUSHED, gap_event
+from remediator.agent.boot import read_boot_id
+from remediator.agent.bursts import Bursts
+from remediator.agent.collector import Log
+from remediator.agent.events import FAULT_LINES, PUSHED, gap_event
 from remediator.agent.kernel_log import parse
 from remediator.agent.metrics import Metrics
 from remediator.agent.outbox import Outbox
@@ -23,16 +25,8 @@ FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 # Sources without a descriptor, and files whose change inotify cannot tell, are looked at this often.
 POLL_S = 1.0
-
-
-class Log(Protocol):
-    """The two calls of structlog that the loop needs."""
-
-    def info(self, event: str, **fields: Any) -> Any:
-        """Something went as it should."""
-
-    def warning(self, event: str, **fields: Any) -> Any:
-        """Something needs a look."""
+# Events that stand in no log are numbered by microseconds of uptime, above all numbers of records.
+FIRST_OWN_SEQ = 2**62
 
 
 class Agent:
@@ -51,6 +45,9 @@ class Agent:
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._state = StateDir(settings.state_dir)
         self._outbox = Outbox()
+        self._bursts = Bursts()
+        self._heard: queue.SimpleQueue[KernelEvent] = queue.SimpleQueue()
+        self._own_seq = FIRST_OWN_SEQ
         self._boot = read_boot_id(settings.boot_id_path)
         self.metrics.speak_for(settings.node, self._boot)
         self._read_to, self._saved = self._resume()
@@ -65,12 +62,17 @@ class Agent:
         self.turned_at = self._clock.steady()
         if not self._outbox.full:
             self._read()
+            self._hear()
         if self._clock.steady() >= self._due or (self._outbox and not self._failures):
             self._push()
         self.metrics.waiting.set(len(self._outbox))
         if (self.source.more and not self._outbox.full) or (self._outbox and not self._failures):
             return 0.0
         return max(0.0, min(POLL_S, self._due - self._clock.steady()))
+
+    def tell(self, event: KernelEvent) -> None:
+        """What a collector found out; any thread may call. It is pushed by the next turn."""
+        self._heard.put(event)
 
     def close(self) -> None:
         """Keep what was not accepted and close the source."""
@@ -111,6 +113,7 @@ class Agent:
         if boot != self._boot:
             self._log.info("new boot", boot_id=boot)
             self._boot = boot
+            self._bursts.clear()
             self.metrics.speak_for(self._settings.node, boot)
             self._due = min(self._due, self._clock.steady())
             self._drop_old_boots()
@@ -126,10 +129,31 @@ class Agent:
             self.metrics.records.inc()
             event = parse(item.text)
             if event is not None:
-                self._found(event, item.seq, self._happened_at(item))
+                self._take_event(event, item)
         elif isinstance(item, Gap):
             self.metrics.lost.inc(item.lost or 0)
             self._found(gap_event(item), item.first, self._clock.now())
+
+    def _take_event(self, event: KernelEvent, record: Record) -> None:
+        """Every line is counted; one that only repeats another is not always pushed."""
+        if event.kind not in FAULT_LINES:
+            self._found(event, record.seq, self._happened_at(record))
+            return
+        lines, due = self._bursts.lines(event, record.usec / 1e6)
+        self.metrics.count_fault(event, begins=lines == 1)
+        if lines > 1:
+            event = event.model_copy(update={"extra": event.extra | {"burst_lines": lines}})
+        self._found(event, record.seq, self._happened_at(record), push=due)
+
+    def _hear(self) -> None:
+        """Events of collectors, while there is room for them."""
+        while not self._outbox.full:
+            try:
+                event = self._heard.get_nowait()
+            except queue.Empty:
+                return
+            self._own_seq = max(self._own_seq + 1, FIRST_OWN_SEQ + int(self._clock.steady() * 1e6))
+            self._found(event, self._own_seq, self._clock.now())
 
     def _happened_at(self, record: Record) -> float:
         """Live records happened now; older ones are placed by their time since boot, never in the future."""
@@ -138,11 +162,9 @@ class Agent:
             return now
         return min(now, self.source.booted_at(now, self._clock.steady()) + record.usec / 1e6)
 
-    def _found(self, event: KernelEvent, seq: int, seen_at: float) -> None:
+    def _found(self, event: KernelEvent, seq: int, seen_at: float, *, push: bool = True) -> None:
         self.metrics.events.labels(event.kind).inc()
-        if event.xid is not None:
-            self.metrics.count_xid(event.xid, event.pci)
-        if event.kind in PUSHED:
+        if push and event.kind in PUSHED:
             self._outbox.add(PushedEvent(seq=seq, seen_at=seen_at, event=event), self._boot, self._read_to)
 
     # --- pushing
@@ -236,14 +258,3 @@ class Agent:
         """A full or read-only disk must not stop the pushes."""
         self.metrics.state_errors.inc()
         self._log.warning("state cannot be written", error=error.strerror, path=str(self._settings.state_dir))
-
-
-def read_boot_id(path: Path) -> str:
-    """The boot id in the file at `path`; BadInput when it is missing or no boot id."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput("boot_id_path", f"{path} cannot be read ({type(error).__name__})") from None
-    if not 8 <= len(text) <= 64:
-        raise BadInput("boot_id_path", f"{path} holds no boot id; it must have 8 to 64 characters")
-    return text

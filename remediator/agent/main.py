@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from remediator.agent.collector import Looking
+from remediator.agent.fabric.infiniband import InfiniBand
 from remediator.agent.http import Server
 from remediator.agent.loop import Agent
 from remediator.agent.push import HttpPusher
@@ -62,11 +64,16 @@ def _serve(settings: AgentSettings) -> None:
     server = Server(settings.metrics_host, settings.metrics_port, agent.metrics.registry, health)
     server.start()
     log.info("agent started", kernel_log=settings.kernel_log, port=server.port)
+    looks = [Looking(InfiniBand(settings, agent.metrics.fabric, clock, log), agent.tell, clock, log)]
+    for look in looks:
+        look.start()
     try:
         while not stop.asked:
             beat()
             wait(agent.source.fileno(), stop.fd, agent.turn())
     finally:
+        for look in looks:
+            look.stop()
         agent.close()
         pusher.close()
         server.shutdown()

@@ -12,6 +12,8 @@ from prometheus_client import (
 )
 
 from remediator.agent.events import KINDS
+from remediator.agent.fabric.metrics import FabricMetrics
+from remediator.model.signal import KernelEvent
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the series
 
@@ -20,13 +22,54 @@ MOST_XIDS = 256
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 
+class FaultCounters:
+    """Lines that name a fault, and their bursts; pairs of code and device beyond 256 are `other`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seen: set[tuple[str, str]] = set()
+        self._xids = Counter(
+            "remediator_agent_xid",
+            "XID lines by code and PCI address (synthetic 79 included).",
+            ["xid", "pci"],
+            registry=registry,
+        )
+        self._bursts = Counter(
+            "remediator_agent_xid_bursts",
+            "Bursts of XID lines: lines of one fault with no pause of 180 s, of 15 s for XID 13.",
+            ["xid", "pci"],
+            registry=registry,
+        )
+        self._sxids = Counter(
+            "remediator_agent_sxid",
+            "SXid events by code and NVSwitch; the lines that go on with one are not counted.",
+            ["sxid", "pci"],
+            registry=registry,
+        )
+
+    def count(self, event: KernelEvent, *, begins: bool) -> None:
+        """Count one line, and its burst if it `begins` one."""
+        sxid = event.extra.get("sxid")
+        if sxid is not None:
+            self._sxids.labels(*self._few(str(sxid), event.pci)).inc()
+        if event.xid is not None:
+            pair = self._few(str(event.xid), event.pci)
+            self._xids.labels(*pair).inc()
+            self._bursts.labels(*pair).inc(1 if begins else 0)
+
+    def _few(self, code: str, pci: str | None) -> tuple[str, str]:
+        pair = (code, pci or "")
+        if pair not in self._seen and len(self._seen) >= MOST_XIDS:
+            return "other", "other"
+        self._seen.add(pair)
+        return pair
+
+
 class Metrics:
     """Counters since the process began; each agent has a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=registry)
-        self._seen: set[tuple[str, str]] = set()
         self._info = Gauge(
             "remediator_agent_info",
             "Whose agent this is, and the node's present boot; always 1.",
@@ -41,12 +84,7 @@ class Metrics:
         self.events = Counter(
             "remediator_agent_events", "Events found in them, by kind.", ["kind"], registry=registry
         )
-        self.xids = Counter(
-            "remediator_agent_xid",
-            "XID lines by code and PCI address (synthetic 79 included).",
-            ["xid", "pci"],
-            registry=registry,
-        )
+        self._faults = FaultCounters(registry)
         self.lost = Counter(
             "remediator_agent_records_lost",
             "Records that a gap in the numbers says were lost.",
@@ -76,6 +114,7 @@ class Metrics:
             "remediator_agent_last_accepted_timestamp_seconds", "When a push was last accepted, 0 = never.",
             registry=registry,
         )  # fmt: skip
+        self.fabric = FabricMetrics(registry)
         self._start_at_zero()
 
     def _start_at_zero(self) -> None:
@@ -92,10 +131,6 @@ class Metrics:
         self._info.clear()
         self._info.labels(node, boot_id).set(1)
 
-    def count_xid(self, xid: int, pci: str | None) -> None:
-        """Count one XID line; pairs of code and device beyond 256 are `other`."""
-        pair = (str(xid), pci or "")
-        if pair not in self._seen and len(self._seen) >= MOST_XIDS:
-            pair = ("other", "other")
-        self._seen.add(pair)
-        self.xids.labels(*pair).inc()
+    def count_fault(self, event: KernelEvent, *, begins: bool) -> None:
+        """Count a line that names a fault, and its burst if it `begins` one."""
+        self._faults.count(event, begins=begins)

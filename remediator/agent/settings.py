@@ -46,6 +46,21 @@ class AgentSettings(Ours):
     metrics_port: int = Field(default=9465, ge=0, le=65535)
     """TCP port of /metrics and /healthz; 0 takes any free port and logs it."""
 
+    sysfs_root: Path = Path("/sys")
+    """Where the node's sysfs is; InfiniBand ports are read below class/infiniband."""
+
+    ib_interval_s: float = Field(default=10.0, ge=1, le=30)
+    """Seconds between two looks at the InfiniBand ports."""
+
+    ib_down_s: float = Field(default=240.0, ge=10, le=3600)
+    """Seconds for which a port is down, or slower than it was, before that is pushed."""
+
+    ib_exclude: frozenset[str] = frozenset()
+    """Devices that are not read, such as restricted functions; in the environment `mlx5_8,mlx5_9`."""
+
+    ib_rails: dict[str, str] = Field(default_factory=dict)
+    """Device to rail, `mlx5_0=0,mlx5_4=1` in the environment; unset numbers InfiniBand devices in order."""
+
     heartbeat_s: float = Field(default=10.0, gt=0, le=300)
     """Seconds without a push after which an empty one is sent."""
 
@@ -57,6 +72,23 @@ class AgentSettings(Ours):
 
     log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     """Least severe level that is logged."""
+
+    @field_validator("ib_exclude", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return (
+            [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        )
+
+    @field_validator("ib_rails", mode="before")
+    @classmethod
+    def _paired(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+        if not all(name.strip() and rail.strip() for name, _, rail in pairs):
+            raise ValueError("must be device=rail,device=rail")
+        return {name.strip(): rail.strip() for name, _, rail in pairs}
 
     @field_validator("controller_url")
     @classmethod

@@ -39,21 +39,32 @@ class StateDir:
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
 
+    def load(self, name: str, kind: type[T]) -> T | None:
+        """What was saved under `name`."""
+        try:
+            return kind.model_validate_json((self._path / name).read_bytes()[:STATE_BYTES])
+        except (OSError, ValidationError):
+            return None
+
+    def save(self, name: str, what: Ours) -> None:
+        """Durable when this returns; OSError when it cannot be."""
+        self._write(name, what.model_dump_json().encode())
+
     def load_cursor(self) -> Cursor | None:
         """The last acknowledged place."""
-        return self._load("cursor.json", Cursor)
+        return self.load("cursor.json", Cursor)
 
     def save_cursor(self, cursor: Cursor) -> None:
         """Durable when this returns; OSError when it cannot be."""
-        self._write("cursor.json", cursor.model_dump_json().encode())
+        self.save("cursor.json", cursor)
 
     def load_spool(self) -> Spool | None:
         """Events that were not accepted before the last stop."""
-        return self._load("spool.json", Spool)
+        return self.load("spool.json", Spool)
 
     def save_spool(self, spool: Spool) -> None:
         """Durable when this returns; OSError when it cannot be."""
-        self._write("spool.json", spool.model_dump_json().encode())
+        self.save("spool.json", spool)
 
     def drop_spool(self) -> None:
         """Everything in it was accepted."""
@@ -68,12 +79,6 @@ class StateDir:
             file.writelines(
                 f'{{"reason":"{reason}","event":{event.model_dump_json()}}}\n' for event in events
             )
-
-    def _load(self, name: str, kind: type[T]) -> T | None:
-        try:
-            return kind.model_validate_json((self._path / name).read_bytes()[:STATE_BYTES])
-        except (OSError, ValidationError):
-            return None
 
     def _write(self, name: str, data: bytes) -> None:
         new = self._path / f"{name}.new"

@@ -81,12 +81,12 @@ def test_only_the_array_task_on_the_sick_node_is_moved(site: Site) -> None:
 
 
 def test_a_line_told_again_and_again_is_one_incident(site: Site) -> None:
-    """Three times at once, once more by an agent that lost its memory, and once more after both restarted."""
+    """On three GPUs at once, again by an agent that lost its memory, and once more after both restarted."""
     servers = Servers(site.lab)
     worker = "worker-2"
     node = site.node_of(worker)
-    for _ in range(3):
-        site.lab.inject.xid(node, 79)
+    for gpu in range(3):
+        site.lab.inject.xid(node, 79, gpu)
     incident = site.closes(node)["id"]
 
     site.lab.exec(["find", "/var/lib/remediator-agent", "-mindepth", "1", "-delete"], node_name=node)

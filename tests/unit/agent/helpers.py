@@ -15,6 +15,11 @@ XID79 = "NVRM: Xid (PCI:0000:4e:00): 79, pid='<unknown>', name=<unknown>, GPU ha
 BOOT = "11111111-1111-1111-1111-111111111111"
 
 
+def fault(pid: int) -> str:
+    """A line that repeats no other: a fault of the program `pid`."""
+    return f"NVRM: Xid (PCI:0000:4e:00): 31, pid={pid}, name=python, Ch 00000023, intr 00000000."
+
+
 class Controller(ThreadingHTTPServer):
     """A real HTTP server on a loopback port; `answer` decides the status of each push."""
 
@@ -84,6 +89,7 @@ class Node:
         self.token = root / "token"
         self.token.write_text("first\n")
         self.seq = 0
+        (root / "sys" / "class").mkdir(parents=True, exist_ok=True)
 
     def settings(self, url: str, **changes: Any) -> AgentSettings:
         fields: dict[str, Any] = {
@@ -95,6 +101,7 @@ class Node:
             "state_dir": self.root / "state",
             "metrics_host": "127.0.0.1",
             "metrics_port": 0,
+            "sysfs_root": self.root / "sys",
         }
         return AgentSettings.model_validate(fields | changes)
 

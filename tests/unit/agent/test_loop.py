@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from remediator.agent.loop import LAST_BACKOFF_S, POLL_S, Agent
+from remediator.agent.loop import FIRST_OWN_SEQ, LAST_BACKOFF_S, POLL_S, Agent
 from remediator.agent.outbox import MAX_EVENTS
 from remediator.agent.push import HttpPusher
 from remediator.agent.state import Cursor, StateDir
 from remediator.clock import ManualClock
 from remediator.errors import BadInput
+from remediator.model.signal import KernelEvent
 from remediator.observe import logs
-from tests.unit.agent.helpers import BOOT, XID79, Controller, Node
+from tests.unit.agent.helpers import BOOT, XID79, Controller, Node, fault
 
 NEW_BOOT = "22222222-2222-2222-2222-222222222222"
 
@@ -100,6 +101,59 @@ def test_only_kinds_worth_a_push_are_pushed(node: Node, controller: Controller, 
     assert _value(agent, "remediator_agent_xid_total", xid="79", pci="0000:91:00") == 1
 
 
+def test_line_that_goes_on_repeating_is_told_every_five_seconds_with_its_number(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    for _ in range(12_001):  # one a millisecond
+        node.print(XID79)
+    node.print("NVRM: GPU 0000:4e:00.0: GPU has fallen off the bus.")
+    _settle(agent)
+    told = [(event["seq"], event["event"]["extra"].get("burst_lines", 1)) for event in controller.events()]
+    assert [seq // 1000 for seq, _ in told] == [0, 5, 10]
+    assert all(seq == line for seq, line in told)
+    assert _value(agent, "remediator_agent_xid_total", xid="79", pci="0000:4e:00") == 12_002
+    assert _value(agent, "remediator_agent_xid_bursts_total", xid="79", pci="0000:4e:00") == 1
+
+
+def test_same_line_after_a_reboot_is_no_repetition(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    node.print(XID79)
+    _settle(agent)
+    node.boot.write_text(NEW_BOOT)
+    node.seq = 0
+    node.log.unlink()
+    node.print(XID79)
+    _settle(agent)
+    assert [push["boot_id"] for push in controller.pushes if push["events"]] == [BOOT, NEW_BOOT]
+
+
+def test_what_collectors_say_is_pushed_under_numbers_of_its_own(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    node.print(XID79)
+    for device in ("mlx5_0", "mlx5_1"):
+        agent.tell(KernelEvent(kind="hca-gone", extra={"device": device}))
+    _settle(agent)
+    first, *own = controller.events()
+    assert (first["seq"], len(own)) == (1, 2)
+    assert FIRST_OWN_SEQ < own[0]["seq"] < own[1]["seq"] < 2**63
+    assert [event["event"]["extra"]["device"] for event in own] == ["mlx5_0", "mlx5_1"]
+
+
+def test_a_line_of_ten_megabytes_hides_nothing_behind_it(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    node.print("NVRM: Xid (" + "x" * 10_000_000)
+    node.print(XID79)
+    agent = _agent(node, controller, clock)
+    _settle(agent)
+    assert _seqs(controller) == [2]
+
+
 def test_gap_is_pushed_as_an_event(node: Node, controller: Controller, clock: ManualClock) -> None:
     node.print("one")
     node.seq += 3
@@ -134,8 +188,8 @@ def test_token_is_read_for_each_push(node: Node, controller: Controller, clock: 
 
 def test_connection_is_kept(node: Node, controller: Controller, clock: ManualClock) -> None:
     agent = _agent(node, controller, clock)
-    for _ in range(5):
-        node.print(XID79)
+    for pid in range(5):
+        node.print(fault(pid))
         _settle(agent)
     assert len(set(controller.peers)) == 1
 
@@ -218,8 +272,8 @@ def test_the_one_refused_event_is_found_and_set_aside(
     node: Node, controller: Controller, clock: ManualClock
 ) -> None:
     controller.answer = lambda push: 400 if any(one["seq"] == 7 for one in push["events"]) else 202
-    for _ in range(20):
-        node.print(XID79)
+    for pid in range(20):
+        node.print(fault(pid))
     agent = _agent(node, controller, clock)
     _settle(agent)
     assert _seqs(controller) == [n for n in range(1, 21) if n != 7]
@@ -241,7 +295,7 @@ def test_storm_comes_in_batches_of_at_most_five_hundred(
     node: Node, controller: Controller, clock: ManualClock
 ) -> None:
     with node.log.open("ab") as file:
-        file.writelines(node.record(XID79) for _ in range(1800))
+        file.writelines(node.record(fault(pid)) for pid in range(1800))
     agent = _agent(node, controller, clock)
     _settle(agent)
     sizes = [len(push["events"]) for push in controller.pushes]
@@ -254,7 +308,7 @@ def test_unreachable_controller_bounds_the_memory_and_loses_nothing(
 ) -> None:
     controller.answer = lambda _: 503
     with node.log.open("ab") as file:
-        file.writelines(node.record(XID79) for _ in range(3 * MAX_EVENTS))
+        file.writelines(node.record(fault(pid)) for pid in range(3 * MAX_EVENTS))
     agent = _agent(node, controller, clock)
     for _ in range(50):
         clock.advance(agent.turn())
@@ -413,8 +467,8 @@ def test_dead_letters_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     server = Controller(lambda push: 400 if push["events"] else 202)
     files = Node(node)
     agent = _agent(files, server, ManualClock())
-    for _ in range(4):
-        files.print(XID79)
+    for pid in range(4):
+        files.print(fault(pid))
         _settle(agent)
     server.close()
     assert sorted(path.name for path in (files.root / "state").glob("dead*")) == [

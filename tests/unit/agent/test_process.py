@@ -20,7 +20,7 @@ from remediator.agent.metrics import Metrics
 from remediator.agent.settings import AgentSettings
 from remediator.clock import ManualClock
 from remediator.observe.health import Health
-from tests.unit.agent.helpers import XID79, Controller, Node
+from tests.unit.agent.helpers import XID79, Controller, Node, fault
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,7 +35,9 @@ def controller() -> Iterator[Controller]:
 def _start(settings: AgentSettings, *changes: tuple[str, str]) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("REMEDIATOR")}
     fields = settings.model_dump(mode="json", exclude_none=True)
-    environment |= {f"REMEDIATOR_AGENT_{name.upper()}": str(value) for name, value in fields.items()}
+    environment |= {
+        f"REMEDIATOR_AGENT_{name.upper()}": str(fields[name]) for name in settings.model_fields_set
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "remediator.agent"],
         cwd=ROOT,
@@ -77,7 +79,7 @@ def test_killed_process_starts_again_without_loss(tmp_path: Path, controller: Co
     node = Node(tmp_path)
     for number in range(1, 4):
         process = _start(node.settings(controller.url))
-        node.print(XID79)
+        node.print(fault(number))
         expected = 2 * number - 1
         assert controller.wait_for(lambda seq=expected: seq in _seqs(controller))  # type: ignore[misc]
         while number == 1 and not (tmp_path / "state" / "cursor.json").exists():
@@ -102,7 +104,7 @@ def test_token_is_in_no_output(tmp_path: Path) -> None:
     node.token.write_text("s3cret-t0ken")
     process = _start(node.settings("http://127.0.0.1:1", log_level="debug"))
     assert process.stdout
-    lines = [process.stdout.readline(), process.stdout.readline()]
+    lines = [process.stdout.readline() for _ in range(3)]
     output = "".join(lines) + _stop(process)
     assert "push failed" in output
     assert "s3cret" not in output

@@ -26,6 +26,13 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
     assert (settings.node, settings.heartbeat_s, settings.kernel_log) == ("gpu-0", 5.0, "journald")
 
 
+def test_lists_and_maps_come_from_the_environment_too() -> None:
+    names = {"IB_EXCLUDE": "mlx5_8, mlx5_9,", "IB_RAILS": "mlx5_0=0, mlx5_4=east"}
+    settings = load(None, {**REQUIRED, **{f"REMEDIATOR_AGENT_{name}": text for name, text in names.items()}})
+    assert settings.ib_exclude == {"mlx5_8", "mlx5_9"}
+    assert settings.ib_rails == {"mlx5_0": "0", "mlx5_4": "east"}
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -38,6 +45,7 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
         ("heartbeat_s", "0"),
         ("node", ""),
         ("log_level", "loud"),
+        ("ib_rails", "mlx5_0"),
     ],
 )
 def test_wrong_value_names_its_field_and_is_not_repeated(field: str, value: str) -> None:

@@ -29,6 +29,14 @@ def test_a_counter_is_set_where_the_kernel_keeps_it(tree: Path, counter: str, fo
     assert (tree / "class/infiniband/mlx5_3/ports/1" / folder / counter).read_text() == "7\n"
 
 
+def test_an_hca_hangs_beside_its_gpu_until_it_falls_off(tree: Path) -> None:
+    hca = (tree / "class/infiniband/mlx5_3/device").resolve()
+    gpu = (tree / "bus/pci/devices/0000:5d:00.0").resolve()
+    assert (hca.parent, (hca / "vendor").read_text()) == (gpu.parent, "0x15b3\n")
+    sysfs.remove_device(tree, "mlx5_3")
+    assert (hca.exists(), gpu.exists(), (tree / "class/infiniband/mlx5_3").exists()) == (False, True, False)
+
+
 def test_temperatures_are_thousandths_of_a_degree(tree: Path) -> None:
     sysfs.set_temperature(tree, 5, 91.5)
     assert (tree / "class/hwmon/hwmon5/temp1_input").read_text() == "91500\n"
@@ -39,6 +47,8 @@ def test_what_does_not_exist_is_refused_with_what_does(tree: Path) -> None:
         sysfs.set_counter(tree, "../mlx5_0", "symbol_error", 1)
     with pytest.raises(LabError, match="link_downed"):
         sysfs.set_counter(tree, "mlx5_0", "no_such", 1)
+    with pytest.raises(LabError, match="phys_state"):
+        sysfs.set_port(tree, "mlx5_0", status="4: ACTIVE")
     with pytest.raises(LabError, match="hwmon0"):
         sysfs.set_temperature(tree, 9, 50)
     with pytest.raises(LabError, match="none"):
