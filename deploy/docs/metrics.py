@@ -13,6 +13,9 @@ from remediator.agent.fabric.metrics import Look, Shown
 from remediator.agent.fabric.ports import Port
 from remediator.agent.fabric.topology import Place
 from remediator.agent.metrics import Metrics as AgentMetrics
+from remediator.agent.nvml.reading import Identity, Pass, Reading
+from remediator.agent.nvml.series import GpuSeries
+from remediator.agent.nvml.table import TABLE, Key
 from remediator.model.signal import KernelEvent
 from remediator.observe.metrics import Metrics
 
@@ -30,6 +33,7 @@ def page() -> str:
     agent.count_fault(KernelEvent(kind="xid", xid=79), begins=True)
     agent.count_fault(KernelEvent(kind="sxid", extra={"sxid": 20034}), begins=True)
     _show_a_port(agent)
+    agent.registry.register(_gpus())
     parts = (("Controller", controller.registry), ("Agent", agent.registry))
     lines = [*head("Metrics", *SENTENCES)]
     for title, registry in parts:
@@ -45,6 +49,14 @@ def _show_a_port(agent: AgentMetrics) -> None:
     totals = Totals()
     totals.take(counters)
     agent.fabric.look = Look((Shown(("mlx5_0", "1"), "0", Place(), port, best=0.0, totals=totals),))
+
+
+def _gpus() -> GpuSeries:
+    """The series of one GPU that says everything."""
+    series = GpuSeries(lambda: 0.0, 1.0)
+    values = {Key(one, one.labels): 0.0 for one in TABLE}
+    series.show(Pass("reading", (Reading(Identity(0, "", None), values=values, unread={"": ""}),)), 0.0)
+    return series
 
 
 def _rows(registry: CollectorRegistry) -> Iterator[tuple[str, ...]]:

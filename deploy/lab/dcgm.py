@@ -97,11 +97,15 @@ def _checks(found: Gauges, hostname: str) -> Iterator[str]:
             yield f"{name}{{{_labels(gpu, hostname)},{said}}} {status}"
 
 
+def identity(gpu: int, hostname: str) -> str:
+    """The UUID of a node's GPU, for DCGM and NVML alike."""
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{gpu}.{hostname}')}"
+
+
 def _labels(gpu: int, hostname: str) -> str:
     bus = f"0000{GPU_PCI[gpu]}.0".upper()
-    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{gpu}.{hostname}")
     return (
-        f'gpu="{gpu}",UUID="GPU-{identity}",pci_bus_id="{bus}",device="nvidia{gpu}",'
+        f'gpu="{gpu}",UUID="{identity(gpu, hostname)}",pci_bus_id="{bus}",device="nvidia{gpu}",'
         f'modelName="NVIDIA H100 80GB HBM3",Hostname="{hostname}"'
     )
 

@@ -13,6 +13,7 @@ from deploy.lab.enter import Entry
 from deploy.lab.errors import LabError
 from deploy.lab.layout import Layout
 from deploy.lab.node import Node
+from deploy.lab.nvml import FILE, FakeGpus
 from deploy.lab.spec import API_PORT, CONTROL_PLANE, GPUS_PER_NODE, node
 
 _PARTITION = f"""table inet lab_partition {{
@@ -39,6 +40,9 @@ class Injector:
     def _node(self, name: str) -> Node:
         return Node(self._layout, node(name))
 
+    def _gpus(self, name: str) -> FakeGpus:
+        return FakeGpus(self._node(name).folder / FILE)
+
     def kernel_line(self, node_name: str, text: str) -> int:
         """Append a record to a node's kernel log; returns its sequence number."""
         return kmsg.append(self._node(node_name).folder, text)
@@ -62,14 +66,20 @@ class Injector:
     def heat(self, node_name: str, gpu: int, celsius: float) -> None:
         """Set a GPU's temperature."""
         sysfs.set_temperature(self._node(node_name).folder / "sys", gpu, celsius)
+        self._gpus(node_name).heat(gpu, celsius)
+
+    def nvml(self, node_name: str, gpu: int, name: str, value: int) -> None:
+        """Set what the driver says of a GPU, such as field.230 2; nvml/libnvidia-ml.c names all."""
+        self._gpus(node_name).gpu(gpu, name, value)
 
     def dcgm(self, node_name: str, gpu: int, gauge: str, value: int) -> None:
         """Set what dcgm-exporter shows of a GPU: its last "xid", or a check such as PCIE (20: failed)."""
         dcgm.set_gauge(self._node(node_name).folder, gpu, gauge, value)
 
     def gpu_lost(self, node_name: str, gpu: int) -> None:
-        """The device plugin sees a GPU gone, and the driver says so."""
+        """The device plugin sees a GPU gone, and the driver says so, in the log and when it is asked."""
         self.gpu_unhealthy(node_name, gpu)
+        self._gpus(node_name).gpu(gpu, "lost")
         self.xid(node_name, 79, gpu)
 
     def gpu_unhealthy(self, node_name: str, gpu: int) -> None:
@@ -80,7 +90,8 @@ class Injector:
         (found.folder / "gpu-bad" / str(gpu)).touch()
 
     def gpu_found(self, node_name: str, gpu: int) -> None:
-        """The GPU is back for the device plugin."""
+        """The GPU is back for the device plugin and the driver."""
+        self._gpus(node_name).forget(f"gpu {gpu} lost")
         (self._node(node_name).folder / "gpu-bad" / str(gpu)).unlink(missing_ok=True)
 
     def kubelet_hung(self, node_name: str, on: bool) -> None:

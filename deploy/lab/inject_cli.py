@@ -108,9 +108,15 @@ def dcgm(context: typer.Context, node: str, gpu: Gpu, gauge: str, value: int) ->
     _lab(context).inject.dcgm(node, gpu, gauge, value)
 
 
+@inject.command()
+def nvml(context: typer.Context, node: str, gpu: Gpu, name: str, value: int) -> None:
+    """Set what the driver says of a GPU, e.g. gpu-0 3 field.230 2 (reboot me), or gpu-0 3 tensor 60."""
+    _lab(context).inject.nvml(node, gpu, name, value)
+
+
 @inject.command("gpu-lost")
 def gpu_lost(context: typer.Context, node: str, gpu: Gpu) -> None:
-    """A GPU falls off the bus: device plugin and kernel log."""
+    """A GPU falls off the bus: device plugin, kernel log and NVML."""
     _lab(context).inject.gpu_lost(node, gpu)
 
 

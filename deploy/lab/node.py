@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -11,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from deploy.lab import controlplane, dcgm, imagestore, network, sysfs
+from deploy.lab import controlplane, dcgm, imagestore, network, nvml, sysfs
 from deploy.lab.cgroups import Group
 from deploy.lab.control import Control, Part, wait_until
 from deploy.lab.enter import Entry
@@ -49,6 +50,7 @@ class Node:
         (self.folder / "gpu-bad").mkdir(parents=True)
         if self.spec.gpus:
             sysfs.write_tree(self.folder / "sys")
+            shutil.copyfile(nvml.library(), self.folder / nvml.NAME)
         self._write_configuration(disk)
 
     def _write_configuration(self, disk: Path) -> None:
@@ -101,10 +103,11 @@ class Node:
         wait_until(lambda: not self.group.processes(), 15, f"node {self.spec.name} does not go off")
 
     def new_boot(self) -> None:
-        """A new boot id, an empty kernel log, uptime 0; DCGM has seen nothing yet."""
+        """A new boot id, an empty kernel log, uptime 0; DCGM has seen nothing yet, every GPU is found."""
         self.folder.mkdir(exist_ok=True)
         if self.spec.gpus:
             dcgm.clear(self.folder)
+            nvml.healthy(self.folder, self.spec.name)
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "kmsg").write_text("")
         (self.folder / "booted_at").write_text(f"{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}\n")

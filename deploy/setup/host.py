@@ -27,6 +27,8 @@ HOST_TOOLS = {
     "unshare": "util-linux",
     "modprobe": "kmod",
     "ps": "procps",
+    "gcc": "gcc",
+    "/usr/include/stdio.h": "libc6-dev",
     "openssl": "openssl",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",

@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from remediator.agent.collector import Looking
+from remediator.agent.collector import Collector, Log, Looking
 from remediator.agent.fabric.infiniband import InfiniBand
 from remediator.agent.http import Server
 from remediator.agent.loop import Agent
+from remediator.agent.nvml.gpus import Gpus, Lateness
 from remediator.agent.push import HttpPusher
 from remediator.agent.settings import PREFIX, AgentSettings, load
-from remediator.clock import SystemClock
+from remediator.clock import Clock, SystemClock
 from remediator.errors import RemediatorError
 from remediator.observe import logs
 from remediator.observe.health import Health
@@ -64,7 +65,7 @@ def _serve(settings: AgentSettings) -> None:
     server = Server(settings.metrics_host, settings.metrics_port, agent.metrics.registry, health)
     server.start()
     log.info("agent started", kernel_log=settings.kernel_log, port=server.port)
-    looks = [Looking(InfiniBand(settings, agent.metrics.fabric, clock, log), agent.tell, clock, log)]
+    looks = _looks(settings, agent, clock, log)
     for look in looks:
         look.start()
     try:
@@ -79,6 +80,16 @@ def _serve(settings: AgentSettings) -> None:
         server.shutdown()
         server.server_close()
     log.info("agent stopped")
+
+
+def _looks(settings: AgentSettings, agent: Agent, clock: Clock, log: Log) -> list[Looking]:
+    """A thread for each kind of hardware."""
+    gpus = Gpus(settings, clock, log)
+    agent.metrics.registry.register(gpus.series)
+    collectors: list[Collector] = [InfiniBand(settings, agent.metrics.fabric, clock, log)]
+    if gpus.every_s:
+        collectors += [gpus, Lateness(gpus, log)]
+    return [Looking(collector, agent.tell, clock, log) for collector in collectors]
 
 
 def wait(source: int | None, wake: int, seconds: float) -> None:

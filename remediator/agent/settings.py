@@ -70,6 +70,12 @@ class AgentSettings(Ours):
     push_timeout_s: float = Field(default=5.0, gt=0, le=30)
     """Deadline for one whole push, in seconds."""
 
+    gpu_interval_s: float = Field(default=10.0, ge=0, le=300)
+    """Seconds between two readings of all GPUs through NVML; 0 reads none."""
+
+    nvml_path: Path | None = None
+    """The driver's libnvidia-ml.so.1, where the loader does not find it by itself."""
+
     log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     """Least severe level that is logged."""
 

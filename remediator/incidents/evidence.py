@@ -9,7 +9,7 @@ from typing import Literal
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import SILENT, Signal
 
-Witness = Literal["kernel-log", "own-counters", "two silences", "dcgm-health", "dcgm-xid", "none"]
+Witness = Literal["kernel-log", "nvml", "own-counters", "two silences", "dcgm-health", "dcgm-xid", "none"]
 
 UNKNOWN_BOOT_S = 600.0
 SILENCE_COUNTS_S = 180.0
@@ -22,7 +22,9 @@ _BY_LABEL: dict[object, Witness] = {
     "dcgm-health": "dcgm-health",
     "dcgm-xid": "dcgm-xid",
 }
-_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "own-counters", "two silences"})
+_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "nvml", "own-counters", "two silences"})
+# What the agent read from the driver itself, and not in the log.
+_BY_NVML = frozenset({"gpu-lost", "gpu-recovery-action", "gpu-remap-failed", "gpu-readings-late"})
 _ALERTS = frozenset({"webhook", "backfill"})
 
 
@@ -39,7 +41,7 @@ def witness_of(signal: Signal) -> Witness:
     if signal.kind == SILENT:  # nobody can say by himself that he is silent
         return "two silences" if signal.source == "condition" else "none"
     if signal.source == "agent":
-        return "kernel-log"
+        return "nvml" if signal.kind in _BY_NVML else "kernel-log"
     if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
         return "none"
     said = _BY_LABEL.get(signal.detail.get("witness"), "dcgm-xid")

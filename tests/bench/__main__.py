@@ -91,7 +91,8 @@ def _to_drain(result: Result, wanted: list[str], *, lab: Lab, n: int, tell: Tell
         try:
             tell("the controller starts on an empty store, without budgets")
             site.prepare()
-            sizes = memory.resident(lab, "at rest")
+            tell(f"agents and controller rest for {memory.AT_REST_S:.0f} s")
+            sizes = [*memory.resident(lab, "at rest"), *memory.busy(lab)]
             if kinds:
                 _sample(result, Latency(site, tell), n, kinds)
             if WEBHOOK in wanted:

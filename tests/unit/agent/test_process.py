@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.lab.nvml import VARIABLE, FakeGpus, library
 from remediator.agent.http import Server
 from remediator.agent.metrics import Metrics
+from remediator.agent.nvml.series import GpuSeries
 from remediator.agent.settings import AgentSettings
 from remediator.clock import ManualClock
 from remediator.observe.health import Health
@@ -104,9 +106,12 @@ def test_token_is_in_no_output(tmp_path: Path) -> None:
     node.token.write_text("s3cret-t0ken")
     process = _start(node.settings("http://127.0.0.1:1", log_level="debug"))
     assert process.stdout
-    lines = [process.stdout.readline() for _ in range(3)]
-    output = "".join(lines) + _stop(process)
-    assert "push failed" in output
+    output = ""
+    while "push failed" not in output:
+        line = process.stdout.readline()
+        assert line, output
+        output += line
+    output += _stop(process)
     assert "s3cret" not in output
 
 
@@ -116,7 +121,29 @@ def test_process_carries_none_of_the_heavy_libraries() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     tops = {name.partition(".")[0] for name in loaded.stdout.split()}
-    assert not tops & {"kubernetes", "fastapi", "sqlalchemy", "uvicorn", "yaml", "typer"}
+    assert not tops & {"kubernetes", "fastapi", "sqlalchemy", "uvicorn", "yaml", "typer", "pynvml"}
+
+
+def test_process_pushes_a_lost_gpu_and_lives_on_while_the_driver_hangs(
+    tmp_path: Path, controller: Controller
+) -> None:
+    node, gpus = Node(tmp_path), FakeGpus(tmp_path / "gpus.txt")
+    gpus.new()
+    settings = node.settings(controller.url, nvml_path=library(), gpu_interval_s=0.1)
+    process = _start(settings, (VARIABLE, str(gpus.path)))
+    while not (tmp_path / "state" / "gpus.json").exists():
+        time.sleep(0.02)
+    gpus.gpu(3, "lost")
+    assert controller.wait_for(lambda: len(controller.events()) == 1)
+    lost = controller.events()[0]
+    assert (lost["event"]["kind"], lost["event"]["pci"]) == ("gpu-lost", "0000:5d:00")
+    gpus.machine("hang", "*")
+    node.print(XID79)
+    assert controller.wait_for(lambda: len(controller.events()) == 2)
+    output = _stop(process)
+    assert process.returncode == 0
+    assert "GPUs are read" in output
+    assert not gpus.were_asked_in_parallel()
 
 
 def test_silent_loop_fails_the_health_check() -> None:
@@ -139,7 +166,9 @@ def test_silent_loop_fails_the_health_check() -> None:
 
 def test_every_metric_is_in_the_documented_table() -> None:
     table = (ROOT / "remediator" / "agent" / "README.md").read_text()
-    for family in Metrics().registry.collect():
+    registry = Metrics().registry
+    registry.register(GpuSeries(lambda: 0.0, 1.0))
+    for family in registry.collect():
         if family.name.startswith("remediator_"):
             name = f"{family.name}_total" if family.type == "counter" else family.name
             assert f"| `{name}` |" in table, name

@@ -45,6 +45,8 @@ def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
     ("one", "witness"),
     [
         (KERNEL, "kernel-log"),
+        (signal("agent", kind="gpu-lost", code=None), "nvml"),
+        (signal(kind="gpu-lost", code=None), "none"),
         (COUNTERS, "own-counters"),
         (HEALTH, "dcgm-health"),
         (GAUGE, "dcgm-xid"),
@@ -66,6 +68,10 @@ def test_each_signal_has_its_witness(one: Signal, witness: str) -> None:
 def test_one_trusted_witness_is_enough(one: Signal) -> None:
     assert enough(one)
     assert enough(GAUGE, one)
+
+
+def test_what_the_driver_says_when_it_is_asked_is_trusted_too() -> None:
+    assert enough(signal("agent", kind="gpu-lost", code=None))
 
 
 @pytest.mark.parametrize("one", [GAUGE, HEALTH, signal(witness="")])

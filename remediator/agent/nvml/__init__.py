@@ -1,0 +1,1 @@
+"""GPUs read through NVML: what each says about itself, each value with its own return code."""
