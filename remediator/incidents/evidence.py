@@ -6,13 +6,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from remediator.model.faults import ASKED_AGAIN, COUNTED
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import SILENT, Signal
 
-Witness = Literal["kernel-log", "nvml", "own-counters", "two silences", "dcgm-health", "dcgm-xid", "none"]
+Witness = Literal[
+    "kernel-log",
+    "nvml",
+    "own-counters",
+    "samples asked for again",
+    "two silences",
+    "dcgm-health",
+    "dcgm-xid",
+    "dcgm-field",
+    "node-exporter",
+    "gpud",
+    "none",
+]
 
 UNKNOWN_BOOT_S = 600.0
 SILENCE_COUNTS_S = 180.0
+THRESHOLD_COUNTS_S = 300.0
 # The faults of T0 are single moments, seen by all within a sample, a scrape and an evaluation.
 AGREE_S: dict[Tier, float] = {"T0": 60.0, "T1": 600.0, "T2": 60.0, "T3": 60.0}
 
@@ -22,7 +36,15 @@ _BY_LABEL: dict[object, Witness] = {
     "dcgm-health": "dcgm-health",
     "dcgm-xid": "dcgm-xid",
 }
-_TRUSTED: frozenset[Witness] = frozenset({"kernel-log", "nvml", "own-counters", "two silences"})
+_COUNTERS: dict[object, Witness] = {
+    "own-counters": "own-counters",
+    "dcgm-field": "dcgm-field",
+    "node-exporter": "node-exporter",
+    "gpud": "gpud",
+}
+_TRUSTED: frozenset[Witness] = frozenset(
+    {"kernel-log", "nvml", "own-counters", "samples asked for again", "two silences"}
+)
 # What the agent read from the driver itself, and not in the log.
 _BY_NVML = frozenset({"gpu-lost", "gpu-recovery-action", "gpu-remap-failed", "gpu-readings-late"})
 _ALERTS = frozenset({"webhook", "backfill"})
@@ -40,8 +62,12 @@ def witness_of(signal: Signal) -> Witness:
     """What measured the fault. Webhook and backfill carry the same alert: they are no two witnesses."""
     if signal.kind == SILENT:  # nobody can say by himself that he is silent
         return "two silences" if signal.source == "condition" else "none"
+    if signal.kind in ASKED_AGAIN:  # no alert of a threshold counts before the service has asked itself
+        return "samples asked for again" if signal.source == "condition" else "none"
     if signal.source == "agent":
         return "nvml" if signal.kind in _BY_NVML else "kernel-log"
+    if signal.source in _ALERTS and signal.kind in COUNTED:
+        return _COUNTERS.get(signal.detail.get("witness"), "none")
     if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
         return "none"
     said = _BY_LABEL.get(signal.detail.get("witness"), "dcgm-xid")
@@ -57,8 +83,13 @@ def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
 
 
 def has_passed(signal: Signal, now: float) -> bool:
-    """Whether it told of a silence that may be over: one that lasts is told again every minute."""
-    return signal.kind == SILENT and now - signal.received_at > SILENCE_COUNTS_S
+    """Whether it told of a silence, or of a threshold, that may be over: one that lasts is told again, every
+    minute or every two.
+    """
+    ago = now - signal.received_at
+    if signal.kind in ASKED_AGAIN:
+        return ago > THRESHOLD_COUNTS_S
+    return signal.kind == SILENT and ago > SILENCE_COUNTS_S
 
 
 def before_close(signal: Signal, closed_at: float | None) -> bool:
@@ -69,8 +100,13 @@ def before_close(signal: Signal, closed_at: float | None) -> bool:
 def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: str) -> bool:
     """Whether a person has decided about this very fault: `past` is the evidence of the machine's last
     incident, which `ended` overridden, and `boot_id` its present boot. A dead GPU goes on complaining: T0
-    counts for its boot, the rest for as long as witnesses of one fault may be apart.
+    counts for its boot, the rest for as long as witnesses of one fault may be apart, and a threshold for as
+    long as its alert goes on.
     """
+    past = list(past)
+    episode = signal.detail.get("episode")
+    if signal.kind in ASKED_AGAIN and any(one.detail.get("episode") == episode for one in past):
+        return True
     same = any((signal.kind, signal.code) == (one.kind, one.code) and _same_gpu(signal, one) for one in past)
     if ended.tier == "T0":
         return same and boot_id == ended.boot_id
@@ -96,9 +132,14 @@ def _agree(one: Signal, other: Signal, within: float) -> bool:
     return (
         one.node == other.node
         and abs(one.seen_at - other.seen_at) <= within
-        and (other.code == one.code or witness_of(other) == "dcgm-health")
+        and (_same_fault(one, other) or witness_of(other) == "dcgm-health")
         and _same_gpu(one, other)
     )
+
+
+def _same_fault(one: Signal, other: Signal) -> bool:
+    """Lines of several kinds carry one code; without a code only the kind says what the fault is."""
+    return other.code == one.code if one.code is not None else (other.kind, other.code) == (one.kind, None)
 
 
 def _same_gpu(one: Signal, other: Signal) -> bool:

@@ -105,6 +105,18 @@ def _counter(
     return _Bounded(Counter(PREFIX + name, text, list(known), registry=registry), *known.values())
 
 
+def _of_thresholds(registry: CollectorRegistry) -> tuple[_Bounded[Counter], Counter]:
+    answers = _counter(
+        registry,
+        "thresholds_asked_total",
+        "Answers of Prometheus about thresholds that an alert told of; reason says why one is unknown.",
+        outcome=("holds", "passed", "unknown"),
+        reason=("",),
+    )
+    text = "Samples dropped because no sensor can have said so."
+    return answers, Counter(PREFIX + "implausible_samples_total", text, registry=registry)
+
+
 class Metrics:
     """All numbers of one process; made once by `run` and handed to the stages."""
 
@@ -154,6 +166,7 @@ class Metrics:
             source=("alertmanager", "prometheus"),
             outcome=("ok", "error"),
         )
+        self._thresholds, self._implausible = _of_thresholds(own)
         self._batch = Histogram(
             PREFIX + "intake_batch_size", "Signals per commit.", buckets=ROW_BUCKETS, registry=own
         )
@@ -213,6 +226,14 @@ class Metrics:
     def source_asked(self, source: str, outcome: str) -> None:
         """Count one question of the backfill: `ok` or `error`."""
         self._asked.at(source, outcome).inc()
+
+    def threshold_asked(self, outcome: str, reason: str) -> None:
+        """Count one answer about a threshold: it `holds`, has `passed`, or is `unknown` for a reason."""
+        self._thresholds.at(outcome, reason).inc()
+
+    def implausible(self, samples: int) -> None:
+        """Count samples that were dropped."""
+        self._implausible.inc(samples)
 
     def intake_committed(self, rows: int, seconds: float) -> None:
         """Record one commit of the intake: its rows and how long it took."""

@@ -16,7 +16,7 @@ from remediator.observe.metrics import Metrics
 from remediator.settings import Settings, Webhook
 from remediator.signals.alertmanager import Alert
 from remediator.signals.episodes import convert, episode
-from remediator.signals.sources import AlertmanagerSource, PrometheusSource, Source
+from remediator.signals.sources import AlertmanagerSource, PrometheusQuery, PrometheusSource, Source
 
 SOURCE: Final = "backfill"
 SOONEST_S = 5.0
@@ -37,6 +37,12 @@ def sources_of(settings: Settings) -> list[Source]:
         if section.url is not None:
             found.append(kind(section.url, section.token_path, section.deadline_s))
     return found
+
+
+def query_of(settings: Settings) -> PrometheusQuery | None:
+    """The Prometheus that the settings name, by a connection of its own; None when they name none."""
+    asked = settings.prometheus
+    return None if asked.url is None else PrometheusQuery(asked.url, asked.token_path, asked.deadline_s)
 
 
 class Backfill:

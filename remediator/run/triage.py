@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from remediator.incidents.correlate import boot_of
 from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
 from remediator.model.decision import Decision
+from remediator.model.faults import ASKED_AGAIN
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
@@ -18,6 +19,7 @@ from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
+from remediator.signals.answers import ANSWERS
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -90,6 +92,8 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
     ) -> Judged | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
+        if signal.kind in ASKED_AGAIN and signal.source not in OWN_LOOKS:
+            return f"{signal.what} on {signal.node}: Prometheus is asked before this counts", None
         try:
             judge = self._judge_own if signal.source in OWN_LOOKS else self._judge_one
             return judge(connection, view, signal, now)
@@ -109,6 +113,8 @@ class Triage:
             return self._keeper.judge(connection, signal, now)
         if signal.kind in TOLD:
             return _told(connection, signal, now)
+        if signal.kind in ANSWERS:
+            return str(signal.detail.get("says")), None
         if signal.kind in NOTED:
             return f"{signal.detail.get('says')}: recorded, that is Soperator's to act on", None
         return self._judge_one(connection, view, signal, now)

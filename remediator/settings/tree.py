@@ -87,6 +87,9 @@ class Webhook(Section):
     code_labels: tuple[LabelName, ...] = Field(default=("xid", "code"), min_length=1)
     """Labels that may hold the XID; the first one present counts."""
 
+    fault_label: LabelName = "fault"
+    """Label by which an alert without a code names its fault, as the rules in deploy/rules do."""
+
     boot_label: LabelName = "boot_id"
     """Label that says of which boot of the node an alert speaks."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from remediator.model.faults import NAMED
 from remediator.model.signal import Signal
 from remediator.settings import Webhook
 from remediator.signals.alertmanager import Alert
@@ -75,11 +76,11 @@ def _signal(alert: Alert | None, names: Webhook, door: Door, now: float) -> Sign
     if alert is None:
         raise _Unfit("shape")
     node, code = _node(alert.labels, names), _code(alert.labels, names)
+    kind = _kind(alert.labels, names, code)
     if not node:
-        if code is not None:
+        if kind != "alert":
             raise _Unfit("no-node")
         return None
-    kind = "alert" if code is None else "xid"
     key = episode(alert, names)
     boot = alert.labels.get(names.boot_label, "")
     return Signal(
@@ -115,6 +116,16 @@ def _code(labels: Mapping[str, str], names: Webhook) -> int | None:
     value = labels.get(_first(labels, names.code_labels), "")
     # 0 is how DCGM says that there was none
     return (small(int(value)) or None) if _CODE.fullmatch(value) else None
+
+
+def _kind(labels: Mapping[str, str], names: Webhook, code: int | None) -> str:
+    """A code says more than the name of a fault; a name that nobody knows may be a typing error."""
+    fault = labels.get(names.fault_label, "")
+    if code is not None or not fault:
+        return "alert" if code is None else "xid"
+    if fault not in NAMED:
+        raise _Unfit("fault")
+    return fault
 
 
 def _pci(labels: Mapping[str, str]) -> str | None:

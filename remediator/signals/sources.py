@@ -92,6 +92,17 @@ class PrometheusSource:
     name = "prometheus"
 
     def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
+        self._query = PrometheusQuery(url, token_path, deadline_s)
+
+    def firing(self) -> list[Alert | None]:
+        """All alerts in state firing."""
+        return _read(sampled, self._query(QUERY))
+
+
+class PrometheusQuery:
+    """Instant queries, asked once and never for longer than the deadline; Retry is no answer."""
+
+    def __init__(self, url: str, token_path: Path | None, deadline_s: float) -> None:
         session = requests.Session()
         session.trust_env = False  # no proxy and no password of the environment
         session.max_redirects = 0
@@ -102,16 +113,17 @@ class PrometheusSource:
             session=session,
             timeout=deadline_s,
         )
-        self._bounded = _Bounded(self._ask, self.name, deadline_s)
+        self._bounded = _Bounded(self._ask, "prometheus", deadline_s)
 
-    def firing(self) -> list[Alert | None]:
-        """All alerts in state firing."""
-        return _read(sampled, self._bounded())
+    def __call__(self, query: str, at: float | None = None) -> object:
+        """What Prometheus has for `query` at second `at`, its own present one if None."""
+        return self._bounded(query, at)
 
-    def _ask(self) -> object:
+    def _ask(self, query: str, at: float | None) -> object:
         self._client.headers = _headers(self._token_path)
+        params = {} if at is None else {"time": f"{at:.3f}"}
         try:
-            return self._client.custom_query(QUERY)
+            return self._client.custom_query(query, params=params)
         except (requests.RequestException, PrometheusApiClientException, OSError) as error:
             # the text may quote the whole answer
             raise Retry(f"no answer: {type(error).__name__}") from None
@@ -125,18 +137,18 @@ class _Bounded(Generic[Result]):
     A call that hangs is left to its thread, and no second one is begun before it ends.
     """
 
-    def __init__(self, call: Callable[[], Result], name: str, seconds: float) -> None:
+    def __init__(self, call: Callable[..., Result], name: str, seconds: float) -> None:
         self._call = call
         self._name = name
         self._seconds = seconds
         self._busy = threading.Lock()
 
-    def __call__(self) -> Result:
+    def __call__(self, *asked: object) -> Result:
         if not self._busy.acquire(blocking=False):
             raise Retry("the last request has not ended")
         answer: list[Result | Retry] = []
         done = threading.Event()
-        threading.Thread(target=self._run, args=(answer, done), name=self._name, daemon=True).start()
+        threading.Thread(target=self._run, args=(answer, done, asked), name=self._name, daemon=True).start()
         if not done.wait(self._seconds):
             raise Retry(f"no answer within {self._seconds:.1f} s")
         result = answer[0]
@@ -144,9 +156,9 @@ class _Bounded(Generic[Result]):
             raise result
         return result
 
-    def _run(self, answer: list[Result | Retry], done: threading.Event) -> None:
+    def _run(self, answer: list[Result | Retry], done: threading.Event, asked: tuple[object, ...]) -> None:
         try:
-            answer.append(self._call())
+            answer.append(self._call(*asked))
         except Retry as error:
             answer.append(error)
         except Exception as error:  # noqa: BLE001 - boundary: what a client library throws is no answer

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from remediator.incidents.evidence import AGREE_S, before_close, judge, of_this_boot, overruled, witness_of
+from remediator.incidents.evidence import (
+    AGREE_S,
+    before_close,
+    has_passed,
+    judge,
+    of_this_boot,
+    overruled,
+    witness_of,
+)
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import Signal
 
@@ -58,6 +66,14 @@ def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
         (signal(kind="alert-resolved"), "none"),
         (signal(kind="alert-refused"), "none"),
         (signal("slurm"), "none"),
+        (signal(kind="gpu-hot", code=None, witness="own-counters"), "none"),
+        (signal("backfill", kind="gpu-hot", code=None, witness="dcgm-health"), "none"),
+        (signal("agent", kind="gpu-hot", code=None), "none"),
+        (signal("condition", kind="gpu-hot", code=None), "samples asked for again"),
+        (signal(kind="ib-port-down", code=None, witness="own-counters"), "own-counters"),
+        (signal(kind="ib-port-down", code=None, witness="node-exporter"), "node-exporter"),
+        (signal(kind="ib-port-down", code=None, witness="dcgm-xid"), "none"),
+        (signal(kind="ib-port-down", code=None, witness=""), "none"),
     ],
 )
 def test_each_signal_has_its_witness(one: Signal, witness: str) -> None:
@@ -137,6 +153,32 @@ def test_order_of_the_others_does_not_matter() -> None:
         assert verdict.sentence == "seen by two witnesses: dcgm-health, dcgm-xid"
 
 
+def test_two_exporters_that_tell_one_fault_are_two_witnesses() -> None:
+    def told(witness: str, kind: str = "gpu-remap-failed") -> Signal:
+        return signal(kind=kind, code=None, witness=witness)
+
+    assert enough(told("dcgm-field"), told("gpud"), tier="T1")
+    assert not enough(told("dcgm-field"), told("gpud", "gpu-remap-pending"), tier="T1")
+    assert enough(told("own-counters"), tier="T1")
+
+
+def hot(**changes: Any) -> Signal:
+    """Prometheus was asked again and says so."""
+    fields: dict[str, Any] = {"kind": "gpu-hot", "code": None, "boot_id": BOOT, "detail": {"episode": "e1"}}
+    return signal("condition", **(fields | changes))
+
+
+def test_samples_asked_for_again_are_enough_and_say_nothing_about_another_fault() -> None:
+    assert enough(hot(), tier="T1")
+    other = signal(kind="ib-port-down", code=None, witness="node-exporter")
+    assert not enough(other, hot(), tier="T1")
+
+
+@pytest.mark.parametrize(("ago", "passed"), [(0.0, False), (300.0, False), (301.0, True), (86_400.0, True)])
+def test_heat_that_is_not_told_again_has_passed(ago: float, passed: bool) -> None:
+    assert has_passed(hot(received_at=NOW - ago), NOW) == passed
+
+
 @pytest.mark.parametrize(
     ("closed_at", "past"), [(None, False), (NOW - 31, False), (NOW - 30, False), (NOW, True)]
 )
@@ -176,3 +218,10 @@ def test_a_fault_that_may_pass_counts_again_after_its_window(tier: Tier) -> None
     for late, same in ((0.0, True), (AGREE_S[tier], True), (AGREE_S[tier] + 1, False)):
         again = signal("agent", seen_at=NOW + late)
         assert overruled(again, [OF_GPU_3], overridden(tier), BOOT) == same
+
+
+def test_heat_a_person_overrode_counts_no_more_for_as_long_as_its_alert_goes_on() -> None:
+    for late in (0.0, 86_400.0):
+        assert overruled(hot(seen_at=NOW + late), [hot()], overridden("T1"), BOOT)
+    anew = hot(seen_at=NOW + 86_400, detail={"episode": "e2"})
+    assert not overruled(anew, [hot()], overridden("T1"), BOOT)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from deploy.setup.parts import ensure
+from remediator.model.faults import NAMED
 
 RULES = Path(__file__).parents[3] / "deploy" / "rules"
 RUNBOOKS = Path(__file__).parents[3]
@@ -30,6 +31,11 @@ def test_rules_are_valid(promtool: Path, file: Path) -> None:
 def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, file: Path) -> None:
     done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_fault_that_an_alert_names_is_one_the_service_knows() -> None:
+    texts = [file.read_text() for file in RULES.glob("*.yaml")]
+    assert {fault for text in texts for fault in re.findall(r"fault: ([\w-]+)", text)} == NAMED
 
 
 def test_every_alert_is_tested_and_has_its_place_in_the_runbook() -> None:

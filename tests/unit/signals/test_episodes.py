@@ -109,6 +109,31 @@ def test_fault_that_names_no_node_is_refused_and_other_alerts_are_not_ours() -> 
 
 
 @pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ({"fault": "gpu-hot"}, "gpu-hot"),
+        ({"fault": ""}, "alert"),
+        ({"fault": "gpu-hot", "xid": "79"}, "xid"),
+        ({"fault": "anything", "xid": "79"}, "xid"),
+    ],
+)
+def test_an_alert_without_a_code_names_its_fault(labels: dict[str, str], kind: str) -> None:
+    assert signal(without(alert(), "xid") | {"labels": {"node": "gpu-1"} | labels}).kind == kind
+
+
+@pytest.mark.parametrize(
+    "fault", ["gpu-hott", "silent", "job-ended", "threshold-passed", "alert", "xid", " "]
+)
+def test_a_fault_that_nobody_knows_is_refused(fault: str) -> None:
+    found = webhook(alert(xid="", fault=fault))
+    assert (found.refused, found.taken) == ({"fault": 1}, 0)
+
+
+def test_a_named_fault_without_a_node_is_refused() -> None:
+    assert webhook(without(alert(fault="gpu-hot"), "node", "xid")).refused == {"no-node": 1}
+
+
+@pytest.mark.parametrize(
     ("label", "code"),
     [
         ("79", 79),

@@ -1,0 +1,35 @@
+"""Kinds of fault that an alert may name by its label `fault`: a closed list, a word outside it is refused."""
+
+from __future__ import annotations
+
+GPU_HOT = "gpu-hot"
+GPU_HOTTER = "gpu-hotter-than-siblings"
+GPU_MARGIN = "gpu-margin-gone"
+GPU_MEMORY = "gpu-memory-hot"
+GPU_SLOWDOWN = "gpu-thermal-slowdown"
+
+THERMAL = frozenset({GPU_HOT, GPU_HOTTER, GPU_MARGIN, GPU_MEMORY, GPU_SLOWDOWN})
+
+SOFT = frozenset({GPU_HOT, GPU_HOTTER})
+"""Of these a minute's delay harms nothing; a failing cooling shows on other nodes meanwhile."""
+
+ASKED_AGAIN = THERMAL
+"""Faults by a threshold: an alert of one says nothing before Prometheus' samples have said so too."""
+
+COUNTED = frozenset(
+    {
+        "gpu-ecc-uncorrected",
+        "gpu-remap-failed",
+        "gpu-remap-pending",
+        "ib-errors",
+        "ib-flapping",
+        "ib-port-down",
+        "nvlink-crc",
+        "nvlink-down",
+        "nvlink-errors",
+    }
+)
+"""Faults that an alert tells with its witness, as it does an XID."""
+
+NAMED = ASKED_AGAIN | COUNTED
+"""All that an alert may name."""

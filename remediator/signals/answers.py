@@ -1,0 +1,82 @@
+"""Prometheus' answer about a threshold -> Signal: evidence when it holds, else only recorded. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from remediator.model.signal import Signal
+from remediator.signals.plain import storable
+from remediator.signals.samples import Answer
+
+PASSED, DOUBTED = "threshold-passed", "threshold-unknown"
+ANSWERS = frozenset({PASSED, DOUBTED})
+"""Kinds that are only recorded; their sentence is in the detail `says`."""
+
+AGAIN_S = 120.0
+"""What still holds is told again so often: evidence that is not, has passed."""
+HOUR_S = 3600.0
+_QUERIES = 3
+_LONGEST = 300
+_LABELS = 1500  # of JSON: what is kept of an alert must not crowd out what was answered
+
+_WHY = {
+    "absent": "there are no samples",
+    "shape": "the answer has another form",
+    "implausible": "its samples are no temperatures",
+    "few": "there are fewer than three samples",
+    "stale": "the newest sample is older than a minute",
+    "gap": "samples are missing in between",
+    "short": "it has not been so for long enough",
+    "clock": "the samples are from the future: a clock is wrong",
+    "conflict": "those who measure it contradict each other",
+    "frozen": "not one reading of this GPU moves",
+    "unit": "no GPU works at that, and this one is not slowed down: it may be another unit",
+    "limit": "the site's limit is not there, is two, or can be none",
+    "siblings": "fewer than three other GPUs of the node are read",
+    "identity": "the alert names no GPU of one machine",
+    "no-answer": "Prometheus does not answer",
+    "no-prometheus": "prometheus.url is not set",
+}
+
+
+def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str], now: float) -> Signal:
+    """`alert` is the webhook's or the backfill's signal, `boot_id` the node's boot as it answers."""
+    holds = answer.outcome == "holds"
+    kind = alert.kind if holds else PASSED if answer.outcome == "passed" else DOUBTED
+    every = AGAIN_S if holds else HOUR_S
+    labels = alert.detail.get("labels", {})
+    detail = {
+        "says": _says(alert, answer),
+        "fault": alert.kind,
+        "episode": alert.dedupe,
+        "alertname": alert.detail.get("alertname", ""),
+        "labels": labels if len(json.dumps(labels)) <= _LABELS else {},
+        "outcome": answer.outcome,
+        "reason": answer.reason,
+        "value": answer.value,
+        "implausible": answer.implausible,
+        "queries": [query[:_LONGEST] for query in queries[-_QUERIES:]],
+    }
+    return Signal(
+        source="condition",
+        node=alert.node,
+        boot_id=alert.boot_id or boot_id,
+        kind=kind,
+        code=None,
+        pci=alert.pci,
+        seen_at=answer.since if holds and answer.since is not None else now,
+        received_at=now,
+        dedupe=f"{alert.dedupe}:{answer.outcome}:{answer.reason}:{int(now // every)}",
+        detail=storable(detail),
+    )
+
+
+def _says(alert: Signal, answer: Answer) -> str:
+    what = f"{alert.kind} on {alert.node}"
+    if answer.outcome == "holds":
+        return f"{what}: Prometheus' samples say so too ({answer.value:g})"
+    if answer.outcome == "passed":
+        return f"{what}: has passed, say Prometheus' samples ({answer.value:g}): recorded"
+    why = _WHY.get(answer.reason, answer.reason)
+    return f"{what}: nobody knows whether it holds, {why} ({answer.reason}): recorded, asked again"
