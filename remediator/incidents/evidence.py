@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remediator.model.faults import ASKED_AGAIN, COUNTED
+from remediator.model.faults import ASKED_AGAIN, COUNTED, FABRIC
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import SILENT, Signal
 
 Witness = Literal[
     "kernel-log",
     "nvml",
+    "sysfs",
     "own-counters",
     "samples asked for again",
     "two silences",
@@ -43,10 +44,17 @@ _COUNTERS: dict[object, Witness] = {
     "gpud": "gpud",
 }
 _TRUSTED: frozenset[Witness] = frozenset(
-    {"kernel-log", "nvml", "own-counters", "samples asked for again", "two silences"}
+    {"kernel-log", "nvml", "sysfs", "own-counters", "samples asked for again", "two silences"}
 )
-# What the agent read from the driver itself, and not in the log.
-_BY_NVML = frozenset({"gpu-lost", "gpu-recovery-action", "gpu-remap-failed", "gpu-readings-late"})
+# What the agent read from the driver or from sysfs, and not in the log.
+_BY_READING: dict[str, Witness] = {
+    "gpu-lost": "nvml",
+    "gpu-recovery-action": "nvml",
+    "gpu-remap-failed": "nvml",
+    "gpu-readings-late": "nvml",
+    "ib-port-down": "sysfs",
+    "hca-gone": "sysfs",
+}
 _ALERTS = frozenset({"webhook", "backfill"})
 
 
@@ -65,7 +73,7 @@ def witness_of(signal: Signal) -> Witness:
     if signal.kind in ASKED_AGAIN:  # no alert of a threshold counts before the service has asked itself
         return "samples asked for again" if signal.source == "condition" else "none"
     if signal.source == "agent":
-        return "nvml" if signal.kind in _BY_NVML else "kernel-log"
+        return _BY_READING.get(signal.kind, "kernel-log")
     if signal.source in _ALERTS and signal.kind in COUNTED:
         return _COUNTERS.get(signal.detail.get("witness"), "none")
     if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
@@ -107,7 +115,12 @@ def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: 
     episode = signal.detail.get("episode")
     if signal.kind in ASKED_AGAIN and any(one.detail.get("episode") == episode for one in past):
         return True
-    same = any((signal.kind, signal.code) == (one.kind, one.code) and _same_gpu(signal, one) for one in past)
+    same = any(
+        (signal.kind, signal.code) == (one.kind, one.code)
+        and _same_gpu(signal, one)
+        and _same_device(signal, one)
+        for one in past
+    )
     if ended.tier == "T0":
         return same and boot_id == ended.boot_id
     return same and signal.seen_at <= (ended.closed_at or 0.0) + AGREE_S[ended.tier]
@@ -132,14 +145,31 @@ def _agree(one: Signal, other: Signal, within: float) -> bool:
     return (
         one.node == other.node
         and abs(one.seen_at - other.seen_at) <= within
-        and (_same_fault(one, other) or witness_of(other) == "dcgm-health")
+        and (_same_fault(one, other) or _speaks_of_health(one, other))
         and _same_gpu(one, other)
+        and _same_device(one, other)
     )
 
 
 def _same_fault(one: Signal, other: Signal) -> bool:
     """Lines of several kinds carry one code; without a code only the kind says what the fault is."""
     return other.code == one.code if one.code is not None else (other.kind, other.code) == (one.kind, None)
+
+
+def _speaks_of_health(one: Signal, other: Signal) -> bool:
+    """DCGM's checks are about GPUs: a port of the fabric is none of theirs."""
+    return witness_of(other) == "dcgm-health" and not one.kind.startswith(FABRIC)
+
+
+def _same_device(one: Signal, other: Signal) -> bool:
+    """Two ports are two faults; who names no device may mean any."""
+    names = {name for signal in (one, other) if (name := _device(signal))}
+    return len(names) < 2
+
+
+def _device(signal: Signal) -> str:
+    said = signal.detail.get("extra") or signal.detail.get("labels")
+    return str(said.get("device", "")) if isinstance(said, dict) and signal.kind.startswith(FABRIC) else ""
 
 
 def _same_gpu(one: Signal, other: Signal) -> bool:

@@ -31,5 +31,8 @@ COUNTED = frozenset(
 )
 """Faults that an alert tells with its witness, as it does an XID."""
 
+FABRIC = ("ib-", "hca-")
+"""How the kinds about ports and adapters begin."""
+
 NAMED = ASKED_AGAIN | COUNTED
 """All that an alert may name."""

@@ -54,7 +54,9 @@ def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
     [
         (KERNEL, "kernel-log"),
         (signal("agent", kind="gpu-lost", code=None), "nvml"),
+        (signal("agent", kind="hca-gone", code=None), "sysfs"),
         (signal(kind="gpu-lost", code=None), "none"),
+        (signal(kind="hca-gone", code=None), "none"),
         (COUNTERS, "own-counters"),
         (HEALTH, "dcgm-health"),
         (GAUGE, "dcgm-xid"),
@@ -88,6 +90,22 @@ def test_one_trusted_witness_is_enough(one: Signal) -> None:
 
 def test_what_the_driver_says_when_it_is_asked_is_trusted_too() -> None:
     assert enough(signal("agent", kind="gpu-lost", code=None))
+
+
+def port(witness: str, device: str = "mlx5_0", kind: str = "ib-flapping") -> Signal:
+    detail = {"witness": witness, "labels": {"device": device, "port": "1"}}
+    return signal(kind=kind, code=None, detail=detail)
+
+
+def test_two_exporters_that_see_the_same_port_are_enough() -> None:
+    assert enough(port("node-exporter"), port("gpud"), tier="T1")
+
+
+@pytest.mark.parametrize(
+    "other", [port("gpud", "mlx5_1"), port("gpud", kind="ib-errors"), HEALTH, port("node-exporter")]
+)
+def test_another_port_another_fault_or_a_check_of_a_gpu_says_nothing_of_a_port(other: Signal) -> None:
+    assert not enough(port("node-exporter"), other, tier="T1")
 
 
 @pytest.mark.parametrize("one", [GAUGE, HEALTH, signal(witness="")])
