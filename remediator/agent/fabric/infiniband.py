@@ -48,9 +48,7 @@ class InfiniBand:
         devices = self._devices()
         ports = [port for device in devices for port in self._ports(device)]
         self._remember(ports, now)
-        rails = rails_of(
-            {name: known.layer for name, known in self._memory.devices.items()}, self._settings.ib_rails
-        )
+        rails = self._rails()
         shown = [self._shown(port, rails, now) for port in ports]
         lost = list(self._lost(devices, rails))
         gone = [one for device in lost for one in self._gone(device, now)]
@@ -94,7 +92,9 @@ class InfiniBand:
         memory = before.of_boot(self._boot())
         for port in ports:
             place, layer = self._places[port.device], port.link_layer or memory.layer(port.device)
-            memory = memory.with_device(port.device, Known(path=place.path, pci=place.pci, layer=layer))
+            memory = memory.with_device(
+                port.device, Known(path=place.path, pci=place.pci, layer=layer, gpu=place.gpu)
+            )
             if port.up and port.rate is not None:
                 memory = memory.with_rate(port.key, port.rate, now)
         self._memory = memory
@@ -114,6 +114,11 @@ class InfiniBand:
             return self._memory.boot_id
 
     # --- judging
+
+    def _rails(self) -> dict[str, str]:
+        known = self._memory.devices
+        layers = {name: one.layer for name, one in known.items()}
+        return rails_of(layers, [name for name, one in known.items() if one.gpu], self._settings.ib_rails)
 
     def _shown(self, port: Port, rails: Mapping[str, str], now: float) -> Shown:
         return Shown(
@@ -136,14 +141,14 @@ class InfiniBand:
                 in_pci = None
             else:
                 continue
-            yield Lost(name, rails[name], gpu="", pci=known.pci, in_pci=in_pci)
+            yield Lost(name, rails[name], gpu=known.gpu, pci=known.pci, in_pci=in_pci)
 
     def _gone(self, lost: Lost, now: float) -> Iterator[Shown]:
         """The ports of a device that is gone: down, and not just absent."""
         for key in self._memory.ports_of(lost.device):
             number = key.rpartition("/")[2]
             best = self._memory.best(key, now)
-            yield Shown((lost.device, number), lost.rail, Place(), None, best=best)
+            yield Shown((lost.device, number), lost.rail, Place(gpu=lost.gpu), None, best=best)
 
 
 def _wires(shown: list[Shown]) -> Iterator[Wire]:

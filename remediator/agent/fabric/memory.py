@@ -18,6 +18,7 @@ class Known(Ours):
     path: str = ""
     pci: str = ""
     layer: str = ""
+    gpu: str = ""
 
 
 class Best(Ours):

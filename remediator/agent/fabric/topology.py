@@ -91,14 +91,15 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-def rails_of(layers: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Device -> rail: as chosen, else by order among InfiniBand devices, among all where there are none.
+def rails_of(layers: Mapping[str, str], beside: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Device -> rail: as chosen, else by order among InfiniBand devices; where there are none, among those
+    that sit `beside` a GPU.
 
     A device without a rail serves storage or management: it is read, and nobody is woken for it.
     """
     if chosen:
         return {name: chosen[name] for name in layers if name in chosen}
-    fabric = [name for name, layer in layers.items() if layer == INFINIBAND] or list(layers)
+    fabric = [name for name, layer in layers.items() if layer == INFINIBAND] or beside
     return {name: str(rail) for rail, name in enumerate(ordered(fabric))}
 
 

@@ -228,12 +228,21 @@ def test_an_ethernet_port_beside_infiniband_has_no_rail(fabric: Fabric) -> None:
     assert fabric.value("up", "mlx5_0", rail="") == 1
 
 
+def test_where_all_is_ethernet_only_what_sits_beside_a_gpu_has_a_rail(fabric: Fabric) -> None:
+    for number in range(8):
+        fabric.port(f"mlx5_{number}", link_layer="Ethernet")
+    (fabric.sys / "bus/pci/devices/0000:18:00.0/vendor").write_text("0x8086\n")  # no GPU beside mlx5_0
+    fabric.look()
+    assert fabric.value("up", "mlx5_0", rail="", gpu="") == 1
+    assert fabric.value("up", "mlx5_1", rail="0", gpu="0") == 1
+
+
 def test_an_hca_gone_from_the_bus_is_told_and_its_port_is_down(fabric: Fabric) -> None:
     fabric.look()
     sysfs.remove_device(fabric.sys, "mlx5_3")
     (event,) = fabric.look(300)
     assert (event.kind, event.pci, event.extra["rail"]) == ("hca-gone", "0000:5e:00", "3")
-    assert fabric.value("up", gpu="") == 0
+    assert fabric.value("up") == 0
     assert fabric.value("up", "mlx5_4") == 1  # the rails of the others stay
 
 
