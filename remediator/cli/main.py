@@ -15,7 +15,7 @@ from remediator import __version__
 from remediator.errors import RemediatorError
 from remediator.settings import load
 
-TOPICS = ("config", "xid", "incidents", "audit")
+TOPICS = ("config", "policy", "xid", "incidents", "audit")
 HAND = ("pause", "resume", "hold", "release", "return")
 VERBS = {**dict.fromkeys(HAND, "hand"), "plan": "plan", "doctor": "doctor"}
 """Commands without a group of their own, and the module each is in."""

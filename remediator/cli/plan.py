@@ -45,7 +45,7 @@ def _foresight(tree: Settings, settings: SettingsFile) -> Foresight:
     clock = SystemClock()
     slurm = open_slurm(tree.slurm, clock).port
     api = connect(tree.kubernetes.kubeconfig, clock=clock, pool_size=4)
-    return Foresight(tree, open_from(settings), slurm, api, rules.load(), clock)
+    return Foresight(tree, open_from(settings), slurm, api, rules.load(overlay=tree.policy.overlay), clock)
 
 
 def show(outlook: Outlook, console: Console) -> None:

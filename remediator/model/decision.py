@@ -6,12 +6,29 @@ from typing import Literal
 
 from remediator.model.base import Ours
 from remediator.model.incident import Tier
+from remediator.model.timing import Timing
 
 Action = Literal["act", "record", "hold"]
+Reason = Literal[
+    "rule",
+    "no-node",
+    "no-pool",
+    "no-rule",
+    "unknown-code",
+    "condition-unknown",
+    "rules-contradict",
+    "already-out",
+    "observed",
+    "budget",
+    "strikes",
+]
+"""What a decision rests on, as one word for the record and for counting."""
 
 
 class Decision(Ours):
-    """`act` starts `plan`, `record` only writes down, `hold` keeps the incident open for a person."""
+    """`act` starts `plan` at its `timing`, `record` only writes down, `hold` keeps the incident open for a
+    person. `tell`: people hear of it once an hour although nothing is done.
+    """
 
     action: Action
     plan: str = ""
@@ -20,3 +37,6 @@ class Decision(Ours):
     cause: str = ""
     sentence: str
     policy: str = ""
+    timing: Timing = "now"
+    reason: Reason = "rule"
+    tell: bool = False

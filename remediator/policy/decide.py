@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from remediator.model.decision import Decision
+from remediator.model.decision import Decision, Reason
 from remediator.model.incident import VALIDATE, VALIDATE_ONLY, Tier
-from remediator.model.machine import Machine
+from remediator.model.machine import Machine, Stage
 from remediator.model.signal import Signal
-from remediator.policy.rules import Rules
+from remediator.policy.rule import RulePlan
+from remediator.policy.rules import Reading, Rules
 
 WORDS = {
     "replace": "drain, fence, move its jobs and replace it",
@@ -40,26 +41,26 @@ class Situation:
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
     """What to do about one signal. Unknown never acts."""
     if node is None:
-        return _record(
-            rules, f"{signal.node} is not an exact name in the inventory: recorded, nothing is written"
-        )
+        sentence = f"{signal.node} is not an exact name in the inventory: recorded, nothing is written"
+        return _record(rules, sentence, "no-node")
     if node.pool is None:
-        return _record(rules, f"{node.name} is in no pool: recorded, never written")
-    found = rules.find(signal)
-    if found is None:
-        return _record(rules, f"no rule speaks about {signal.what}: recorded")
-    name, rule = found
+        return _record(rules, f"{node.name} is in no pool: recorded, never written", "no-pool")
+    found = rules.read(signal, node)
+    name, rule = found.name, found.rule
+    if rule is None:
+        return _record(rules, _unsaid(signal, found), found.reason, tell=found.reason == "unknown-code")
     if rule.plan == "record":
-        return _record(rules, f"{rule.cause}: recorded ({rule.why})", name)
+        return _record(rules, f"{rule.cause}: recorded ({rule.why})", "rule", name, tell=rule.page)
     if rule.plan == "restart-job":
         then = (
             f"a job that crashes on {node.name} within 60 s counts against it, one that runs on is left alone"
         )
-        return _record(rules, f"{rule.cause}: recorded; {then} ({rule.why})", name)
+        sentence = f"{rule.cause}: recorded; {then} ({rule.why})"
+        return _record(rules, sentence, "rule", name, tell=rule.page)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
-        return _record(rules, f"{node.name} is already out of service by incident {node.fenced_by}", name)
-    stage = node.stage_for(rule.tier)
-    plan = stage if stage in {"drain-only", "move-jobs"} else rule.plan
+        sentence = f"{node.name} is already out of service by incident {node.fenced_by}"
+        return _record(rules, sentence, "already-out", name)
+    plan = plan_at(rule.plan, node.stage_for(rule.tier))
     decision = Decision(
         action="act",
         plan=plan,
@@ -67,9 +68,29 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
+        timing=rule.timing,
         sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}, because {rule.why}",
     )
     return _limited(decision, node, situation)
+
+
+def plan_at(wanted: RulePlan, stage: Stage) -> str:
+    """How much of a rule's plan a stage allows; what waits for jobs to end never becomes more than that."""
+    if wanted == VALIDATE:
+        return VALIDATE if stage == "full" else VALIDATE_ONLY
+    return stage if wanted == "replace" and stage in {"drain-only", "move-jobs"} else wanted
+
+
+def _unsaid(signal: Signal, found: Reading) -> str:
+    """Why no rule has the word."""
+    names = " and ".join(found.about)
+    if found.reason == "rules-contradict":
+        return f"rules {names} contradict each other about {signal.what}: recorded"
+    if found.reason == "condition-unknown":
+        return f"what the condition of {names} asks about {signal.what} is not known: recorded"
+    if found.reason == "unknown-code":
+        return f"{signal.what} is in no catalogue, so nobody knows what it means: recorded, nothing is done"
+    return f"no rule speaks about {signal.what}: recorded"
 
 
 def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Decision:
@@ -82,6 +103,7 @@ def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Deci
         rule=STRIKES,
         cause=f"suspect: {why}",
         policy=rules.digest,
+        reason="strikes",
         sentence=f"{node.name} is suspect, {why}: {_would(situation)}{WORDS[plan]}",
     )
     return _limited(decision, node, situation)
@@ -98,12 +120,20 @@ def _limited(decision: Decision, node: Machine, situation: Situation) -> Decisio
             sentence = (
                 f"{decision.cause}: pool {node.pool} is only observed, Soperator treats its nodes itself"
             )
-        return decision.model_copy(update={"action": "hold", "sentence": sentence})
+        return _held(decision, sentence, "observed")
     refused = situation.refuse(decision.tier)
     if refused is not None:
-        return decision.model_copy(update={"action": "hold", "sentence": f"{decision.cause}: {refused}"})
+        return _held(decision, f"{decision.cause}: {refused}", "budget")
     return decision
 
 
-def _record(rules: Rules, sentence: str, rule: str = "") -> Decision:
-    return Decision(action="record", sentence=sentence, policy=rules.digest, rule=rule)
+def _held(decision: Decision, sentence: str, reason: Reason) -> Decision:
+    return decision.model_copy(update={"action": "hold", "sentence": sentence, "reason": reason})
+
+
+def _record(
+    rules: Rules, sentence: str, reason: Reason, rule: str = "", *, tell: bool = False
+) -> Decision:
+    return Decision(
+        action="record", sentence=sentence, policy=rules.digest, rule=rule, reason=reason, tell=tell
+    )

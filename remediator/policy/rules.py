@@ -2,77 +2,112 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
-
-from remediator.errors import BadInput
-from remediator.model.base import Ours
-from remediator.model.incident import Tier
+from remediator.model.decision import Reason
+from remediator.model.machine import Machine
 from remediator.model.signal import Signal
-from remediator.settings.text import NotYaml, parse, read
+from remediator.policy import catalogue
+from remediator.policy.check import Book, checked, keys
+from remediator.policy.facts import facts_of
+from remediator.policy.files import gather
+from remediator.policy.rule import Rule
 
-BUILTIN = Path(__file__).resolve().parents[2] / "policies" / "xid.yaml"
-NEXT = "mend it, or take the file of the installed version again"
-
-
-class Rule(Ours):
-    """One row of policy; `when` compares fields of the event's `extra` for equality. A rule without codes
-    speaks about events that have none.
-    """
-
-    kinds: tuple[str, ...] = Field(min_length=1)
-    codes: tuple[int, ...] = Field(default=(), min_length=1)
-    when: dict[str, int | str | bool] = Field(default_factory=dict)
-    tier: Tier
-    plan: Literal["replace", "restart-job", "record"]
-    cause: str = Field(min_length=3, max_length=120)
-    why: str = Field(min_length=3)
-
-    def matches(self, signal: Signal) -> bool:
-        """True when this rule speaks about the signal."""
-        extra = signal.detail.get("extra") or {}
-        return (
-            signal.kind in self.kinds
-            and (signal.code in self.codes if self.codes else signal.code is None)
-            and all(extra.get(name) == value for name, value in self.when.items())
-        )
+BUILTIN = Path(__file__).resolve().parents[2] / "policies"
 
 
-class _File(Ours):
-    version: Literal[1]
-    rules: dict[str, Rule] = Field(min_length=1)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the rules say of a signal: the rule that speaks, or why none does and of which it is the fault."""
+
+    name: str = ""
+    rule: Rule | None = None
+    reason: Reason = "rule"
+    about: tuple[str, ...] = ()
+
+
+_SILENCE, _UNKNOWN = Reading(reason="no-rule"), Reading(reason="unknown-code")
 
 
 class Rules:
-    """All rules of a file and the hash of its bytes, which every decision quotes."""
+    """All rules, where each was written, and the hash of their files, which every decision quotes."""
 
-    def __init__(self, rules: dict[str, Rule], digest: str) -> None:
-        self.rules = rules
+    def __init__(self, book: Book, digest: str, places: Mapping[str, str]) -> None:
+        self.rules: Mapping[str, Rule] = book.rules
+        self.kinds = book.kinds
+        self.catalogue = book.catalogue
         self.digest = digest
+        self.places = places
+        self._book = book
+        self._index: dict[tuple[str, int | None], list[str]] = defaultdict(list)
+        for name in book.ranked:
+            for key in keys(book.rules[name]):
+                self._index[key].append(name)
 
-    def find(self, signal: Signal) -> tuple[str, Rule] | None:
-        """The first rule that speaks about the signal, in the file's order."""
-        for name, rule in self.rules.items():
-            if rule.matches(signal):
-                return name, rule
-        return None
+    def read(self, signal: Signal, machine: Machine | None = None) -> Reading:
+        """What the rules say about the signal; what cannot be told, or is told twice, is never acted on."""
+        names, book = self._index.get((signal.kind, signal.code)), self._book
+        if not names:
+            kind = book.kinds.get(signal.kind)
+            known = kind is None or book.catalogue.knows(kind.codes, signal.code)
+            return _SILENCE if known else _UNKNOWN
+        facts: dict[str, Any] | None = None
+        said: dict[str, bool | None] = {}
+        for name in names:
+            condition = book.conditions.get(name)
+            if condition is not None and facts is None:
+                facts = facts_of(signal, machine, book.kinds[signal.kind])
+            said[name] = True if condition is None else condition.holds(facts or {})
+        return self._weigh(said)
+
+    def find(self, signal: Signal, machine: Machine | None = None) -> tuple[str, Rule] | None:
+        """The rule that speaks about the signal, and its name."""
+        found = self.read(signal, machine)
+        return None if found.rule is None else (found.name, found.rule)
+
+    def about(self, kind: str, code: int | None) -> list[tuple[str, Rule]]:
+        """All rules that may speak about signals of this kind and code, each before those it goes over."""
+        return [(name, self.rules[name]) for name in self._index.get((kind, code), ())]
+
+    def _weigh(self, said: Mapping[str, bool | None]) -> Reading:
+        """The first rule whose condition holds; one that nothing orders beside it makes it doubtful."""
+        holding = [name for name, holds in said.items() if holds]
+        unsure = tuple(name for name, holds in said.items() if holds is None)
+        if not holding:
+            return Reading(reason="condition-unknown", about=unsure) if unsure else _SILENCE
+        first = holding[0]
+        doubts = self._rivals(first, unsure)
+        if doubts:
+            return Reading(reason="condition-unknown", about=doubts)
+        rivals = self._rivals(first, holding[1:])
+        if rivals:
+            return Reading(reason="rules-contradict", about=(first, *rivals))
+        return Reading(first, self.rules[first])
+
+    def _rivals(self, first: str, others: Sequence[str]) -> tuple[str, ...]:
+        """Those of `others` that want something else than `first` does and that it does not go before."""
+        rule, below = self.rules[first], self._book.below[first]
+        return tuple(name for name in others if name not in below and not rule.agrees(self.rules[name]))
 
 
-def load(path: Path = BUILTIN) -> Rules:
-    """Read and check a policy file; BadInput names the file and the field."""
-    try:
-        raw = read(path)
-        file = _File.model_validate(parse(raw)[0])
-    except OSError as error:
-        raise BadInput(str(path), f"cannot be read: {error.strerror}; {NEXT}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise BadInput(f"{path}: {where}", f"{first['msg']}; {NEXT}") from error
-    except ValueError as error:
-        line = f":{error.line}" if isinstance(error, NotYaml) and error.line else ""
-        raise BadInput(f"{path}{line}", f"{error}; {NEXT}") from error
-    return Rules(file.rules, hashlib.sha256(raw).hexdigest()[:12])
+def load(path: Path = BUILTIN, overlay: Path | None = None) -> Rules:
+    """Read and check a policy (a file, or a folder of them) and a site's overlay of it; BadInput names the
+    file, line and column of everything that is wrong.
+    """
+    return _builtin() if path == BUILTIN and overlay is None else _load(path, overlay)
+
+
+@cache
+def _builtin() -> Rules:
+    return _load(BUILTIN, None)
+
+
+def _load(path: Path, overlay: Path | None) -> Rules:
+    merged = gather(path, overlay, None if path == BUILTIN else BUILTIN)
+    book = checked(merged, catalogue.load())
+    return Rules(book, merged.digest, {name: merged.place_of(name) for name in book.rules})

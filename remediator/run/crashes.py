@@ -141,7 +141,7 @@ class Crashes:
         """The T2 evidence of this machine's present boot within a minute before the end."""
         since = max(end.ended - T2_S, end.began or 0.0)
         for seen in signals.of_node(connection, machine.name, since):
-            found = self._rules.find(seen)
+            found = self._rules.find(seen, machine)
             says = found is not None and found[1].plan == RESTART_JOB
             if says and seen.boot_id == machine.boot_id and seen.seen_at <= end.ended + SETTLE_S:
                 return seen.dedupe

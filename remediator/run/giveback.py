@@ -78,7 +78,7 @@ class GiveBack:
         if not machine.boot_id:
             raise BadInput("node", f"the boot of {machine.name} is not known, so its faults may still stand")
         for signal in signals.of_boot(connection, machine.name, machine.boot_id):
-            found = self._rules.find(signal)
+            found = self._rules.find(signal, machine)
             if found is not None and found[1].tier == "T0" and found[1].plan != "record":
                 raise BadInput(
                     "node",

@@ -20,6 +20,7 @@ from remediator.run.openings import Inventory, Openings
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.signals.answers import ANSWERS
+from remediator.run.tellings import tell_once
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -155,6 +156,7 @@ class Triage:
             return None
         decision = decide(signal, machine, self._rules, view.of(machine))
         if machine is None or decision.action == "record":
+            tell_once(connection, signal, decision, now)
             return decision.sentence, None
         evidence = self._evidence(connection, signal, machine, decision, now)
         if evidence is None:

@@ -44,7 +44,7 @@ def overrides(environ: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
 
 def _parse(path: FilePath) -> tuple[dict[str, Any], dict[Path, str]]:
     try:
-        data, lines = parse(read(path))
+        data, found = parse(read(path))
     except OSError as error:
         raise _fail(
             f"cannot be read ({error.strerror})", "give the path of a readable YAML file", str(path)
@@ -57,7 +57,7 @@ def _parse(path: FilePath) -> tuple[dict[str, Any], dict[Path, str]]:
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise _fail("must be a mapping of sections", EXAMPLE, str(path))
-    return data, {where: f"{path}:{line}" for where, line in lines.items()}
+    return data, {where: f"{path}:{place.line}" for where, place in found.items()}
 
 
 def _fail(text: str, advice: str, place: str) -> SettingsError:

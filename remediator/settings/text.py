@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -14,6 +14,18 @@ from remediator.settings.problems import Path
 DEEPEST = 20
 MOST_BYTES = 1024 * 1024
 MOST_ENTRIES = 20_000
+
+
+class Place(NamedTuple):
+    """Where an entry begins and where its value does, lines and columns from 1; `style` is how the value is
+    written (None: plain, `|`, `>`, or a quote).
+    """
+
+    line: int
+    column: int
+    value_line: int
+    value_column: int
+    style: str | None
 
 
 def read(path: FilePath) -> bytes:
@@ -25,8 +37,8 @@ def read(path: FilePath) -> bytes:
     return found
 
 
-def parse(text: bytes) -> tuple[Any, dict[Path, int]]:
-    """What stands there (None when nothing does) and the line of each entry; ValueError in one sentence,
+def parse(text: bytes) -> tuple[Any, dict[Path, Place]]:
+    """What stands there (None when nothing does) and the place of each entry; ValueError in one sentence,
     with its line where that is known.
     """
     try:
@@ -37,43 +49,49 @@ def parse(text: bytes) -> tuple[Any, dict[Path, int]]:
         places = dict(_counted(root))
         return loader.construct_document(root), places
     except yaml.MarkedYAMLError as error:
-        raise NotYaml(
-            str(error.problem), error.problem_mark.line + 1 if error.problem_mark else None
-        ) from None
+        mark = error.problem_mark
+        raise NotYaml(str(error.problem), *((mark.line + 1, mark.column + 1) if mark else ())) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise NotYaml(type(error).__name__, None) from None
+        raise NotYaml(type(error).__name__) from None
 
 
 class NotYaml(ValueError):
-    """A text that is no YAML a person meant: what is wrong, and in which line if that is known."""
+    """A text that is no YAML a person meant: what is wrong, and where if that is known."""
 
-    def __init__(self, problem: str, line: int | None) -> None:
+    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(f"not valid YAML ({problem})")
         self.line = line
+        self.column = column
 
 
-def _counted(root: yaml.Node) -> Iterator[tuple[Path, int]]:
-    """The lines, as long as they are few: aliases of aliases make millions of entries out of ten lines."""
-    lines = _lines(root)
-    yield from islice(lines, MOST_ENTRIES)
-    if next(lines, None) is not None:
+def _counted(root: yaml.Node) -> Iterator[tuple[Path, Place]]:
+    """The places, as long as they are few: aliases of aliases make millions of entries out of ten lines."""
+    places = _places(root)
+    yield from islice(places, MOST_ENTRIES)
+    if next(places, None) is not None:
         raise yaml.MarkedYAMLError(problem="too many entries", problem_mark=root.start_mark)
 
 
-def _lines(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int]]:
-    """Every path below `node` with its line; a key that stands twice or is not text is an error."""
+def _places(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, Place]]:
+    """Every path below `node` with its place; a key that stands twice or is not text is an error."""
     if len(path) > DEEPEST:
         raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=node.start_mark)
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             name = _key(key, seen)
-            yield (*path, name), key.start_mark.line + 1
-            yield from _lines(value, (*path, name))
+            yield (*path, name), _place(key, value)
+            yield from _places(value, (*path, name))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield (*path, index), value.start_mark.line + 1
-            yield from _lines(value, (*path, index))
+            yield (*path, index), _place(value, value)
+            yield from _places(value, (*path, index))
+
+
+def _place(entry: yaml.Node, value: yaml.Node) -> Place:
+    begins, there = entry.start_mark, value.start_mark
+    style = value.style if isinstance(value, yaml.ScalarNode) else None
+    return Place(begins.line + 1, begins.column + 1, there.line + 1, there.column + 1, style)
 
 
 def _key(node: yaml.Node, seen: set[str]) -> str:

@@ -345,6 +345,14 @@ class Acceptance(Section):
     """Folders of the node shown to the test, read-only, under the same path."""
 
 
+class Policy(Section):
+    """The rules, besides those that come with the service."""
+
+    overlay: AbsolutePath | None = None
+    """File, or folder of *.yaml files, whose rules are merged by name over those that come with the service;
+    `remediator policy check` reads it as the service does."""
+
+
 class Notify(Section):
     """How people are told, besides the log."""
 
@@ -415,6 +423,9 @@ class Settings(Section):
 
     maintenance_soon_s: float = Field(default=3600.0, ge=0, le=604_800)
     """A maintenance reservation in Slurm forbids the same from this many seconds before it begins."""
+
+    policy: Policy = Policy()
+    """The rules, besides those that come with the service."""
 
     notify: Notify = Notify()
     """How people are told, besides the log."""

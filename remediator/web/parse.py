@@ -7,7 +7,7 @@ import re
 from pydantic import ValidationError
 
 from remediator.errors import BadInput
-from remediator.model.signal import AgentPush, PushedEvent, Signal
+from remediator.model.signal import AgentPush, KernelEvent, PushedEvent, Signal
 from remediator.signals.plain import BOOT_ID, END_OF_TIME, PCI, shown, small, storable
 
 LONGEST_PROCESS = 256
@@ -43,7 +43,7 @@ def _signal(push: AgentPush, pushed: PushedEvent, now: float, where: str) -> Sig
         node=push.node,
         boot_id=push.boot_id,
         kind=event.kind,
-        code=small(event.xid),
+        code=small(_code(event)),
         pci=event.pci if event.pci and PCI.fullmatch(event.pci) else None,
         seen_at=pushed.seen_at,
         received_at=now,
@@ -55,6 +55,14 @@ def _signal(push: AgentPush, pushed: PushedEvent, now: float, where: str) -> Sig
             "raw": shown(event.raw),
         },
     )
+
+
+def _code(event: KernelEvent) -> int | None:
+    """The XID; of a switch's event its SXid."""
+    if event.kind != "sxid":
+        return event.xid
+    sxid = event.extra.get("sxid")
+    return sxid if type(sxid) is int else None
 
 
 def _sequence(seq: int, where: str) -> int:

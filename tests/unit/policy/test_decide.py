@@ -1,46 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from remediator.errors import BadInput
-from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy.decide import Situation, decide
-from remediator.policy.rules import NEXT, load
+from remediator.policy.files import NEXT
+from remediator.policy.rules import load
 from remediator.settings.text import MOST_BYTES
+from tests.unit.policy.inputs import machine, xid
 
 RULES = load()
 FREE = Situation(last_closed=None)
-
-
-def xid(code: int, *, kind: str = "xid", **extra: Any) -> Signal:
-    return Signal(
-        source="agent",
-        node="gpu-0",
-        boot_id="b1",
-        kind=kind,
-        code=code,
-        pci="0000:01:00",
-        seen_at=1.0,
-        received_at=1.0,
-        dedupe="d",
-        detail={"extra": extra},
-    )
-
-
-def machine(**changes: Any) -> Machine:
-    base: dict[str, Any] = {
-        "name": "gpu-0",
-        "uid": "u",
-        "boot_id": "b1",
-        "pool": "gpu",
-        "stage": "full",
-        "pool_size": 5,
-    }
-    return Machine(**(base | changes))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +86,8 @@ def test_a_node_its_last_incident_still_fences_is_recorded() -> None:
             "version: 1\nrules: {a: {kinds: [xid], cod: [1], tier: T0, plan: record, cause: abc, why: abc}}",
             "cod",
         ),
-        ("a: [", ":1: not valid YAML"),
-        ("version: 1\nrules: {}\nrules: {}", ":3: not valid YAML (the key rules stands twice)"),
+        ("a: [", ":1:5: policy: not valid YAML"),
+        ("version: 1\nrules: {}\nrules: {}", ":3:1: policy: not valid YAML (the key rules stands twice)"),
         ("version: 2026-99-99", "not valid YAML"),
         ("[" * 5000, "not valid YAML"),
         ("\x00", "not valid YAML"),

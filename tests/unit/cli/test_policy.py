@@ -1,0 +1,131 @@
+"""`remediator policy`: what people and scripts read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from remediator.cli.main import app
+
+Run = Callable[..., Any]
+RULE = "kinds: [alert], tier: T1, cause: some cause, why: some reason, source: some source"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *words: CliRunner().invoke(app, ["policy", *map(str, words)])
+
+
+def overlay(folder: Path, rules: str) -> Path:
+    path = folder / "site.yaml"
+    path.write_text(f"version: 1\nrules: {{{rules}}}")
+    return path
+
+
+def test_the_rules_that_come_with_the_service_are_sound(run: Run) -> None:
+    found = run("check")
+    assert found.exit_code == 0
+    assert found.stdout.startswith("ok: ")
+    assert "overlay: none; catalogues: xid of 2025-10-29" in found.stdout
+    assert json.loads(run("check", "--json").stdout)["ok"] is True
+
+
+def test_an_overlay_of_the_settings_is_checked_with_them(run: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    site = overlay(tmp_path, "gpu-off-the-bus: {plan: record}")
+    settings.write_text(
+        f"cluster: {{name: c}}\nslurm: {{url: http://s:1}}\npools: {{gpu: {{node_selector: {{a: b}}}}}}\n"
+        f"policy: {{overlay: {site}}}\n"
+    )
+    assert f"overlay: {site}" in run("check", "--settings", settings).stdout
+    assert "T0, record" in run("explain", "79", "--settings", settings).stdout
+
+
+def test_a_refused_overlay_is_status_2_with_every_problem(run: Run, tmp_path: Path) -> None:
+    site = overlay(tmp_path, "gpu-off-the-bus: {plan: explode}, power-cable: {tier: T7}")
+    found = run("check", site)
+    assert found.exit_code == 2
+    assert found.stderr.count(f"error: {site}:2:") == 2
+    as_json = run("check", site, "--json")
+    assert as_json.exit_code == 2
+    assert len(json.loads(as_json.stdout)["problems"]) == 2
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["alertname == 'GpuUtilisationLow'", "labels['metric'] == 'DCGM_FI_DEV_GPU_UTIL'", "alertname == 'gpu_util'"],
+)
+def test_a_rule_that_trusts_gpu_utilisation_is_warned_of(run: Run, tmp_path: Path, when: str) -> None:
+    site = tmp_path / "site.yaml"
+    sample = "{alertname: GpuUtilisationLow, labels: {metric: DCGM_FI_DEV_GPU_UTIL}}, {alertname: gpu_util, labels: {}}"
+    site.write_text(
+        f"version: 1\nkinds: {{alert: {{samples: [{sample}]}}}}\n"
+        f'rules: {{lazy: {{{RULE}, plan: record, when: "{when}"}}}}'
+    )
+    found = run("check", site)
+    assert found.exit_code == 1
+    assert "lazy: trusts GPU utilisation" in found.stdout
+    assert "tensor activity" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["79"], ["XID 79: ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS", "rule gpu-off-the-bus", "T0, replace, now"]),
+        (["xid63"], ["they disagree: gpud reboot", "azurehpc-health-checks", "rule reset-when-idle"]),
+        (["sxid 20034"], ["SXid 20034: LTSSM Fault Up", "RESET_GPU", "rule switch-link-down"]),
+        (["18005"], ["SXid 18005: NVLIPT", "no rule speaks about it: recorded"]),
+        (["154"], ["when recovery_to == 2", "when recovery_to == 5"]),
+        (["163"], ["no rule speaks about it: recorded (Disengaged"]),
+        (["999"], ["XID 999: is in no catalogue", "people are told once an hour"]),
+        (["31999"], ["SXid 31999: is in no catalogue"]),
+    ],
+)
+def test_a_code_is_explained(run: Run, words: list[str], says: list[str]) -> None:
+    found = run("explain", *words)
+    assert found.exit_code == 0
+    for part in says:
+        assert part in found.stdout
+    assert json.loads(run("explain", *words, "--json").stdout)["what"] in found.stdout
+
+
+def test_what_is_no_code_is_refused(run: Run) -> None:
+    found = run("explain", "hot")
+    assert found.exit_code == 2
+    assert "write 79, xid79 or sxid20034" in found.stderr
+
+
+def test_the_cases_that_come_with_the_service_hold(run: Run) -> None:
+    found = run("test")
+    assert found.exit_code == 0
+    assert found.stdout.strip().endswith("cases hold")
+
+
+def test_a_case_that_does_not_hold_shows_expected_beside_found(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "version: 1\ncases:\n- name: all is well with XID 79\n"
+        "  given: {kind: xid, code: 79}\n  expect: {action: record, tier: T0, says: nothing}\n"
+        "- name: a table\n  given: {kind: xid, code: 13}\n  expect: {action: record}\n"
+    )
+    found = run("test", file)
+    assert found.exit_code == 1
+    assert f"{file}:3: all is well with XID 79" in found.stdout
+    assert ["action", "record", "act"] in [line.split() for line in found.stdout.splitlines()]
+    assert "tier" not in found.stdout
+    assert "1 of 2 cases hold" in found.stdout
+    holds = [one["holds"] for one in json.loads(run("test", file, "--json").stdout)]
+    assert holds == [False, True]
+
+
+def test_cases_can_be_tried_on_an_overlay(run: Run, tmp_path: Path) -> None:
+    site = overlay(tmp_path, "gpu-off-the-bus: {plan: record}")
+    found = run("test", "--overlay", site)
+    assert found.exit_code == 1
+    assert "a GPU that fell off the bus is replaced at once" in found.stdout
