@@ -24,7 +24,8 @@ from remediator.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="Rules: check them, explain a code, try cases on them.")
 Overlay = Annotated[
-    Path | None, typer.Option(help="Site overlay, a file or folder; else that of the settings, if there are any.")
+    Path | None,
+    typer.Option(help="Site overlay, a file or folder; else that of the settings, if there are any."),
 ]
 
 
@@ -34,14 +35,16 @@ def check(
     settings: SettingsFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Read the rules with their overlay as the service would; exit 0 (sound), 1 (a warning) or 2 (refused)."""
+    """Read rules and overlay as the service would; exit 0 (sound), 1 (a warning) or 2 (refused)."""
     overlay = _overlay(path, settings)
     try:
         found = rules.load(overlay=overlay)
     except PolicyError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"ok": False, "problems": [str(one) for one in error.problems], "warnings": []}))
+        typer.echo(
+            json.dumps({"ok": False, "problems": [str(one) for one in error.problems], "warnings": []})
+        )
         raise typer.Exit(2) from None
     doubts = warnings(found)
     if as_json:
@@ -52,7 +55,7 @@ def check(
 
 
 @app.command("explain")
-def explain_(
+def explain_code(
     code: Annotated[str, typer.Argument(help="XID or SXid: 79, xid79, sxid 20034.")],
     overlay: Overlay = None,
     settings: SettingsFile = DEFAULT,
@@ -66,8 +69,8 @@ def explain_(
         _show(found, screen())
 
 
-@app.command()
-def test(
+@app.command("test")
+def try_cases(
     path: Annotated[Path, typer.Argument(help="Case file, or a folder of them.")] = cases.FOLDER,
     overlay: Overlay = None,
     settings: SettingsFile = DEFAULT,
@@ -147,4 +150,10 @@ def _show_difference(one: cases.Tried, console: Console) -> None:
 def _verdict(one: cases.Tried) -> dict[str, Any]:
     differs = [{"field": name, "expected": wanted, "found": got} for name, wanted, got in one.differs]
     decision = one.decision.model_dump(mode="json")
-    return {"case": one.case.name, "place": one.place, "holds": not differs, "differs": differs, "decision": decision}
+    return {
+        "case": one.case.name,
+        "place": one.place,
+        "holds": not differs,
+        "differs": differs,
+        "decision": decision,
+    }

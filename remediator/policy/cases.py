@@ -1,4 +1,4 @@
-"""Cases: facts in, decision and reason out; they are tried on a policy without a cluster. Pure but for reading."""
+"""Cases: facts in, decision and reason out; they are tried on a policy without a cluster."""
 
 from __future__ import annotations
 

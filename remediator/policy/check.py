@@ -1,4 +1,4 @@
-"""What is checked before a policy is used: fields, types, conditions on sample inputs, ways out, contradictions."""
+"""What is checked before a policy is used: fields, types, conditions on samples, ways out, contradictions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def _text(error: ErrorDetails, model: type[BaseModel]) -> str:
         return error["msg"]
     known = list(model.model_fields)
     near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-    return f"no such field; did you mean {near[0]}?" if near else f"no such field; there are {', '.join(known)}"
+    return (
+        f"no such field; did you mean {near[0]}?" if near else f"no such field; there are {', '.join(known)}"
+    )
 
 
 def _check_rule(merged: Merged, name: str, rule: Rule, kinds: Mapping[str, Kind]) -> None:
@@ -131,14 +133,10 @@ def _compiled(merged: Merged, rules: Mapping[str, Rule], kinds: Mapping[str, Kin
 
 def _shared(all_types: Iterable[Mapping[str, FactType]]) -> dict[str, FactType]:
     first, *others = all_types
-    return {
-        name: kind for name, kind in first.items() if all(other.get(name) == kind for other in others)
-    }
+    return {name: kind for name, kind in first.items() if all(other.get(name) == kind for other in others)}
 
 
-def _ordered(
-    merged: Merged, rules: dict[str, Rule]
-) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
+def _ordered(merged: Merged, rules: dict[str, Rule]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
     """All rules, each before those it goes over, and what stands below each."""
     over = {name: [other for other in rules[name].over if other in rules] for name in reversed(rules)}
     try:
@@ -174,7 +172,7 @@ def _try(merged: Merged, book: Book) -> None:
             "holds for no sample input: mend it, or add one under kinds.KIND.samples",
         )
     for (one, other), what in clashes.items():
-        text = f"contradicts {one} about {what}: name one of them in `over` of the other, or part their conditions"
+        text = f"contradicts {one} about {what}: name one in `over` of the other, or part their conditions"
         merged.blame(("rules", other), text)
 
 

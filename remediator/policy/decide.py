@@ -131,9 +131,7 @@ def _held(decision: Decision, sentence: str, reason: Reason) -> Decision:
     return decision.model_copy(update={"action": "hold", "sentence": sentence, "reason": reason})
 
 
-def _record(
-    rules: Rules, sentence: str, reason: Reason, rule: str = "", *, tell: bool = False
-) -> Decision:
+def _record(rules: Rules, sentence: str, reason: Reason, rule: str = "", *, tell: bool = False) -> Decision:
     return Decision(
         action="record", sentence=sentence, policy=rules.digest, rule=rule, reason=reason, tell=tell
     )

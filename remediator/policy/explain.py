@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from remediator.model.base import Ours
 from remediator.model.incident import Tier
 from remediator.model.timing import Timing
@@ -19,7 +21,7 @@ _VENDORS = {
 }
 _HARMLESS = {
     "record": "written down, nothing is done",
-    "restart-job": "written down; a job that crashes there within 60 s is restarted and counts against the node",
+    "restart-job": "written down; a job that crashes within 60 s is restarted and counts against the node",
 }
 
 
@@ -45,7 +47,7 @@ class Explained(Ours):
     what: str
     known: bool
     meaning: str
-    vendors: dict[str, str] = {}
+    vendors: dict[str, str] = Field(default_factory=dict)
     our_action: str = ""
     repeat: str = ""
     disagreement: str = ""

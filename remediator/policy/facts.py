@@ -1,4 +1,4 @@
-"""What a condition may ask about a signal: named facts of known types. What does not fit its type is missing."""
+"""What a condition may ask about a signal: facts of known types; what does not fit its type is missing."""
 
 from __future__ import annotations
 

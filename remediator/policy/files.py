@@ -53,9 +53,8 @@ class Sheet:
         """Where a text's own line and column stand in the file; folded text only by its beginning."""
         lines = self.raw.decode(errors="replace").splitlines()
         if place.style == "|":
-            row = place.value_line + line
-            text = lines[row - 1]
-            return row, len(text) - len(text.lstrip()) + column
+            first = lines[place.value_line] if place.value_line < len(lines) else ""
+            return place.value_line + line, len(first) - len(first.lstrip()) + column
         spot = place.value_column + column - (place.style is None)
         whole = place.style != ">" and line == 1 and spot <= len(lines[place.value_line - 1]) + 1
         return place.value_line, spot if whole else place.value_column
@@ -132,7 +131,9 @@ class Merged:
         where: Where = ("rules", name)
         before = self.rules.get(name, {})
         both = {**before, **rule}
-        self.rules[name] = {key: value for key, value in both.items() if value is not None or key not in before}
+        self.rules[name] = {
+            key: value for key, value in both.items() if value is not None or key not in before
+        }
         self._from.setdefault(where, (sheet, where))
         for key in rule:
             self._from[*where, key] = (sheet, (*where, key))
@@ -187,7 +188,7 @@ def found_in(path: Path) -> list[Path]:
         return [path]
     found = sorted(file for file in path.glob("*.yaml") if not file.name.startswith("."))
     if not found:
-        raise PolicyError([Problem("policy", "has no *.yaml file", NEXT, str(path))])
+        raise PolicyError([Problem("policy", "cannot be read: no *.yaml file is in it", NEXT, str(path))])
     return found
 
 

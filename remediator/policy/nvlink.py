@@ -1,4 +1,4 @@
-"""What the words behind an NVLink error mean: XID 144-150 by their table, XID 74 by the bits of its registers."""
+"""What the words behind an NVLink error mean: XID 144-150 by their table, XID 74 by bits of registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table as data: a CSV file behind a head of `# name: value` lines with its version, date and number of rows."""
+"""A table as data: a CSV file behind a head of `# name: value` lines: version, date, number of rows."""
 
 from __future__ import annotations
 
@@ -100,8 +100,9 @@ def _said(text: str) -> tuple[dict[str, str], int]:
         if not line.startswith("#"):
             return said, number
         name, colon, value = line[1:].partition(":")
-        if colon and name.strip() in {"version", "catalogue", "rows"} or name.strip().startswith(SOURCE):
-            said[name.strip()] = value.strip()
+        name = name.strip()
+        if colon and (name in Head.model_fields or name.startswith(SOURCE)):
+            said[name] = value.strip()
     return said, 1
 
 

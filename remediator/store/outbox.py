@@ -35,7 +35,9 @@ def put(connection: sa.Connection, incident: str, messages: Sequence[Message], n
 def told_since(connection: sa.Connection, beginning: str, since: float) -> bool:
     """Whether a message of no incident that begins so was written after `since`."""
     query = sa.select(outbox.c.id).where(
-        outbox.c.incident == "", outbox.c.written_at > since, outbox.c.text.startswith(beginning, autoescape=True)
+        outbox.c.incident == "",
+        outbox.c.written_at > since,
+        outbox.c.text.startswith(beginning, autoescape=True),
     )
     return connection.execute(query.limit(1)).first() is not None
 

@@ -27,12 +27,15 @@ SAMPLES: list[dict[str, Any]] = [
 # Each can go wrong at run time: nothing there, a division by zero, a key or an index that is not there.
 ATOMS = (
     "n > 2", "x < 1.0", "b", "s == 'a'", "s.matches('^a+$')", "'a' in l", "l[0] == 'a'", "m['a'] == 'b'",
-    "10 / n > 3", "size(s) < 3", "'n' in known", "code == 79", "pool == 'gpu'", "l.exists(e, e == s)", "n * n > 4",
+    "10 / n > 3", "size(s) < 3", "'n' in known", "code == 79", "pool == 'gpu'", "l.exists(e, e == s)",
+    "n * n > 4",
 )  # fmt: skip
 conditions = st.recursive(
     st.sampled_from(ATOMS),
-    lambda inner: st.builds("({}) {} ({})".format, inner, st.sampled_from(["&&", "||"]), inner)
-    | st.builds("!({})".format, inner),
+    lambda inner: (
+        st.builds("({}) {} ({})".format, inner, st.sampled_from(["&&", "||"]), inner)
+        | st.builds("!({})".format, inner)
+    ),
     max_leaves=4,
 )
 texts = st.text(max_size=6) | st.just("\ud800")
@@ -70,13 +73,21 @@ signals = st.builds(
     ),
 )
 machines = st.builds(
-    Machine, name=st.just("gpu-0"), uid=st.just("u"), boot_id=st.just("b"), pool=st.just("gpu"), stage=st.just("full")
+    Machine,
+    name=st.just("gpu-0"),
+    uid=st.just("u"),
+    boot_id=st.just("b"),
+    pool=st.just("gpu"),
+    stage=st.just("full"),
 )
 
 
 def loaded(policy: dict[str, Any]) -> Rules | None:
     """The policy, when it loads: names in `over` of rules that are not there, for one, are refused."""
-    kinds = {"xid": {"facts": FACTS, "samples": SAMPLES}, "fallen_off_bus": {"facts": FACTS, "samples": SAMPLES}}
+    kinds = {
+        "xid": {"facts": FACTS, "samples": SAMPLES},
+        "fallen_off_bus": {"facts": FACTS, "samples": SAMPLES},
+    }
     with TemporaryDirectory() as folder:
         path = Path(folder) / "policy.yaml"
         path.write_text(yaml.safe_dump({"version": 1, "kinds": kinds, "rules": policy}))
@@ -91,9 +102,13 @@ def test_no_policy_that_loads_ever_raises_and_unknown_never_acts(
     policy: dict[str, Any], some: list[Signal], machine: Machine
 ) -> None:
     found = loaded(policy)
-    for signal in some if found is not None else ():
+    if found is None:
+        return
+    for signal in some:
         decision = decide(signal, machine, found, FREE)
-        speaks = [rule for rule in policy.values() if signal.kind in rule["kinds"] and signal.code in rule["codes"]]
+        speaks = [
+            rule for rule in policy.values() if signal.kind in rule["kinds"] and signal.code in rule["codes"]
+        ]
         assert decision.reason == "rule" or decision.action == "record"
         if decision.action == "act":
             assert policy[decision.rule] in speaks
@@ -102,7 +117,9 @@ def test_no_policy_that_loads_ever_raises_and_unknown_never_acts(
 
 
 @given(signal=signals, machine=machines, code=st.integers(177, 2**40) | st.integers(max_value=0))
-def test_a_code_that_no_catalogue_knows_never_acts_and_is_told(signal: Signal, machine: Machine, code: int) -> None:
+def test_a_code_that_no_catalogue_knows_never_acts_and_is_told(
+    signal: Signal, machine: Machine, code: int
+) -> None:
     unknown = signal.model_copy(update={"kind": "xid", "code": code})
     decision = decide(unknown, machine, load(), FREE)
     assert (decision.action, decision.reason, decision.tell) == ("record", "unknown-code", True)

@@ -36,8 +36,14 @@ def wrong(folder: Path, text: str) -> str:
     ("text", "says"),
     [
         ("version: 1\ncases: []", "cases.yaml:2:1: cases: Tuple should have at least 1 item"),
-        ("version: 1\ncases:\n- {name: a case, given: {kin: xid}, expect: {}}", ":3:26: cases.0.given.kin: Extra"),
-        ("version: 1\ncases:\n- {name: a case, given: {line: hello}, expect: {}}", ":3: line: no event is in it"),
+        (
+            "version: 1\ncases:\n- {name: a case, given: {kin: xid}, expect: {}}",
+            ":3:26: cases.0.given.kin: Extra",
+        ),
+        (
+            "version: 1\ncases:\n- {name: a case, given: {line: hello}, expect: {}}",
+            ":3: line: no event is in it",
+        ),
         ("a: [", "cases.yaml:1: cases: not valid YAML"),
     ],
 )

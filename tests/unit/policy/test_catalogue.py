@@ -41,7 +41,9 @@ def test_the_tables_are_whole() -> None:
     assert sorted(TABLES.xid) == list(range(1, 177))
     assert len(TABLES.nvlink5) == 94
     assert {row.xid for row in TABLES.nvlink5} == set(NVLINK5)
-    assert all(row.why and TABLES.sources[row.source] for row in (*TABLES.xid.values(), *TABLES.sxid.values()))
+    assert all(
+        row.why and TABLES.sources[row.source] for row in (*TABLES.xid.values(), *TABLES.sxid.values())
+    )
     assert TABLES.xid[63].disagreement
     assert TABLES.sxid[18001] is TABLES.sxid[18020]
 
@@ -64,7 +66,15 @@ def test_rules_and_tables_are_of_one_mind(table: str) -> None:
 
 @pytest.mark.parametrize(
     ("n", "action"),
-    [(50, "reset_gpu"), (52, "record"), (53, "record"), (55, None), (56, "reset_gpu"), (91, "record"), (92, "reset_gpu")],
+    [
+        (50, "reset_gpu"),
+        (52, "record"),
+        (53, "record"),
+        (55, None),
+        (56, "reset_gpu"),
+        (91, "record"),
+        (92, "reset_gpu"),
+    ],
 )
 def test_a_line_of_nvlink_5_has_the_action_of_its_one_row(n: int, action: str | None) -> None:
     sample = next(one for one in SAMPLES if one["n"] == n)
@@ -111,7 +121,7 @@ def spoilt(folder: Path, name: str, old: str, new: str) -> str:
         ("xid.csv", "\n79,ROBUST", "\n79,,ROBUST", "fields, not"),
         ("sxid.csv", "18001-18020", "18020-18001", "no span of codes"),
         ("nvlink5.csv", "0x00000001", "0x1", "error_status"),
-        ("nvlink5.csv", "\n144,", "\n143,", "nvlink5.csv:6:1: catalogue: xid: "),
+        ("nvlink5.csv", "\n144,", "\n143,", "nvlink5.csv:7:1: catalogue: xid: "),
     ],
 )
 def test_a_spoilt_table_is_refused_with_its_place(

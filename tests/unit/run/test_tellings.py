@@ -25,7 +25,9 @@ def test_people_hear_of_an_unknown_code_once_an_hour_and_not_for_each_event_or_n
         world.signal(node, 4242, times=3)
         world.turn()
     assert len(told(world)) == 1
-    assert told(world)[0].startswith("xid 4242: first seen within the hour on gpu-0; xid 4242 is in no catalogue")
+    assert told(world)[0].startswith(
+        "xid 4242: first seen within the hour on gpu-0; xid 4242 is in no catalogue"
+    )
     world.signal("gpu-0", 4243)
     world.turn()
     assert len(told(world)) == 2
