@@ -125,8 +125,8 @@ def _rows(path: Path, text: str, first: int, model: type[Kind]) -> list[tuple[in
 def _column(fields: Sequence[str], index: int) -> int:
     """Where a field begins in its line."""
     before = io.StringIO()
-    csv.writer(before, lineterminator="").writerow([*fields[:index], ""])
-    return len(before.getvalue()) + 1
+    csv.writer(before, lineterminator=",").writerow(fields[:index])
+    return len(before.getvalue()) + 1 if index else 1
 
 
 def _codes(path: Path, line: int, said: str) -> list[int]:
