@@ -71,13 +71,19 @@ def explain_code(
 
 @app.command("test")
 def try_cases(
-    path: Annotated[Path, typer.Argument(help="Case file, or a folder of them.")] = cases.FOLDER,
+    path: Annotated[
+        Path | None, typer.Argument(help="Case file, or a folder of them; else those of the service.")
+    ] = None,
     overlay: Overlay = None,
     settings: SettingsFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Try cases (facts in, decision and reason out) on the rules; exit 1 when one does not hold."""
-    tried = list(cases.run(cases.load_cases(path), rules.load(overlay=_overlay(overlay, settings)), parse))
+    tried = list(
+        cases.run(
+            cases.load_cases(path or cases.FOLDER), rules.load(overlay=_overlay(overlay, settings)), parse
+        )
+    )
     failed = [one for one in tried if one.differs]
     if as_json:
         typer.echo(json.dumps([_verdict(one) for one in tried]))
