@@ -19,8 +19,8 @@ from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
-from remediator.signals.answers import ANSWERS
 from remediator.run.tellings import tell_once
+from remediator.signals.answers import ANSWERS
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
