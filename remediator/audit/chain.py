@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -14,6 +14,17 @@ from remediator.store.schema import audit
 
 _LAST = sa.select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
 _INSERT = sa.insert(audit)
+
+
+_WRITTEN = "audit-head"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Number and hash of the last record; 0 before the first."""
+
+    seq: int
+    hash: str
 
 
 @dataclass(frozen=True)
@@ -33,12 +44,28 @@ class Verdict:
 
 def append(connection: sa.Connection, entry: Entry) -> int:
     """Add one record in the caller's transaction; returns its number, which has no gaps."""
-    last = connection.execute(_LAST).one_or_none()
-    seq, previous = (last.seq + 1, last.hash) if last else (1, GENESIS)
+    previous = _head(connection)
+    seq = previous.seq + 1
     body = canonical(entry, seq)
-    values = {"seq": seq, "hash": chain_hash(previous, body), "incident": entry.incident, "body": body}
-    connection.execute(_INSERT, values)
+    head = Head(seq, chain_hash(previous.hash, body))
+    connection.execute(_INSERT, {"seq": seq, "hash": head.hash, "incident": entry.incident, "body": body})
+    connection.info[_WRITTEN] = (_within(connection), head)
     return seq
+
+
+def _head(connection: sa.Connection) -> Head:
+    """The last record: what this very transaction or savepoint wrote last, else it is read. What a savepoint
+    wrote may be gone with it.
+    """
+    within, head = connection.info.get(_WRITTEN, (None, None))
+    if head is not None and within == _within(connection):
+        return cast(Head, head)
+    last = connection.execute(_LAST).one_or_none()
+    return Head(last.seq, last.hash) if last else Head(0, GENESIS)
+
+
+def _within(connection: sa.Connection) -> tuple[object, object]:
+    return connection.get_transaction(), connection.get_nested_transaction()
 
 
 def verify(connection: sa.Connection) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -98,6 +98,8 @@ def _ready() -> sa.Select[Any]:
 
 
 _READY = _ready()
+_INSERT = sa.insert(step)
+_FIELDS = tuple(field.name for field in fields(StepRow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,9 @@ def _row(row: Any) -> StepRow:
 
 def insert(connection: sa.Connection, rows: Iterable[StepRow]) -> None:
     """Add steps to an incident."""
-    values = [asdict(row) for row in rows]
+    values = [{name: getattr(row, name) for name in _FIELDS} for row in rows]
     if values:
-        connection.execute(sa.insert(step), values)
+        connection.execute(_INSERT, values)
 
 
 def of_incident(connection: sa.Connection, incident_id: str) -> list[StepRow]:

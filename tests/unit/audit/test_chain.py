@@ -89,3 +89,40 @@ def test_canonical_form_does_not_depend_on_key_order(why: str, detail: dict[str,
     one = Entry(at=1.5, actor="a", epoch=1, action="x", why=why, detail=detail)
     two = Entry(at=1.5, actor="a", epoch=1, action="x", why=why, detail=dict(reversed(detail.items())))
     assert canonical(one, 7) == canonical(two, 7)
+
+
+class Lost(Exception):
+    """Takes back what was written since."""
+
+
+OUTER = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=4)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(OUTER)
+def test_what_is_taken_back_leaves_no_gap(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, list[tuple[bool, int]]]]
+) -> None:
+    """Transactions and savepoints in them, kept or taken back, with records before, in and after each."""
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('chain')}/s.db")
+    for keeps, savepoints in history:
+        with suppress(Lost), store.write() as connection:
+            chain.append(connection, entry(0))
+            for releases, count in savepoints:
+                with suppress(Lost), connection.begin_nested():
+                    for number in range(count):
+                        chain.append(connection, entry(number))
+                    if not releases:
+                        raise Lost
+                chain.append(connection, entry(9))
+            if not keeps:
+                raise Lost
+    with store.read() as connection:
+        verdict = chain.verify(connection)
+    assert verdict.ok, verdict
+    assert verdict.records == sum(
+        1 + sum(1 + count * releases for releases, count in savepoints)
+        for keeps, savepoints in history
+        if keeps
+    )
+    store.close()
