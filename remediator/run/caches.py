@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from random import Random
 
@@ -60,11 +61,16 @@ class Caches:
         self._workers: Kept[tuple[PodView, ...]] = Kept(
             _joined, self.pods.objects, self.soperator_pods.objects
         )
+        self._on = Kept(_by_node, self._workers)
         self._all: dict[str, Reflector[NodeView] | Reflector[PodView]] = {
             "nodes": self.nodes,
             "pods": self.pods,
             "soperator-pods": self.soperator_pods,
         }
+
+    def workers_on(self, node: str) -> Sequence[PodView]:
+        """The worker pods on a node as last seen."""
+        return self._on().get(node, ())
 
     def inventory(self, pools: Mapping[str, Pool]) -> CachedInventory:
         """Machines as these caches know them."""
@@ -88,6 +94,13 @@ class Caches:
         """End all watches."""
         for reflector in self._all.values():
             reflector.stop()
+
+
+def _by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:
+    found: dict[str, list[PodView]] = defaultdict(list)
+    for pod in pods:
+        found[pod.node].append(pod)
+    return found
 
 
 def _joined(*found: Iterable[PodView]) -> tuple[PodView, ...]:

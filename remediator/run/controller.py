@@ -59,7 +59,7 @@ from remediator.web.auth import AgentAuth
 from remediator.web.pushes import Pushes
 from remediator.web.server import HttpServer
 from remediator.workflow.calls import Call
-from remediator.workflow.context import Conduct, Context, Ports
+from remediator.workflow.context import Conduct, Context, Ports, Watched
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -67,7 +67,7 @@ from remediator.workflow.together import SideBySide
 from slurm_bridge.backends import open_slurm
 
 LOST_LEADERSHIP = 70
-POOL_SIZE = 24  # twelve workers, two watches, reviews, and some air
+POOL_SIZE = 40  # twelve workers and their readers, two watches, reviews, and some air
 CORE_LIMIT_S = 60.0
 REVIEW_S = 3.0
 log = logs.logger(stage="controller")
@@ -187,7 +187,7 @@ class Controller:
         pool = LabelledSpares(self.session, self.clock, SpareKeys())
         bench = PodBench(self.session, self.clock, self._test_pod())
         ports = Ports(scheduler, nodes, Spares(pool, self.guard), Acceptance(bench, self.guard))
-        together = SideBySide()
+        together, watched = SideBySide(), Watched(self.caches.nodes.named, self.caches.workers_on)
         conduct = self._conduct()
 
         def context_of(call: Call, now: float) -> Context:
@@ -202,6 +202,8 @@ class Controller:
                 spare=call.spare,
                 taken_spares=call.taken_spares,
                 together=together,
+                ahead=call.ahead,
+                watched=watched,
             )
 
         state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent

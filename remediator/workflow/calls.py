@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.store.steps import Place
+from remediator.workflow.judged import Ahead
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Call:
     spare: Spare | None
     taken_spares: dict[str, str] = field(default_factory=dict)
     then: Call | None = None
+    ahead: Ahead | None = field(default=None, compare=False)
 
     @property
     def place(self) -> Place:
@@ -53,8 +55,9 @@ def place_of(row: StepRow) -> Place:
 
 def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> list[Answer]:
     """Attempt the call and what goes with it; told together, so that the core does not compute meanwhile."""
-    outcome = attempt(call)
-    found = [Answer(call, outcome)]
-    if call.then is not None:
-        found += [Answer(call.then, attempt(call.then) if isinstance(outcome, Done) else None)]
-    return found
+    if call.then is None:
+        return [Answer(call, attempt(call))]
+    ahead = Ahead()
+    outcome = attempt(replace(call, ahead=ahead))
+    then = replace(call.then, ahead=ahead)
+    return [Answer(call, outcome), Answer(call.then, attempt(then) if isinstance(outcome, Done) else None)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,11 +10,14 @@ from remediator.actuators.acceptance import Acceptance
 from remediator.actuators.nodes import Nodes
 from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
+from remediator.kube.nodes import NodeView
+from remediator.kube.pods import PodView
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
+from remediator.workflow.judged import Ahead
 from remediator.workflow.together import Together, in_order
 
 NoSpare = Literal["go-on", "wait", "page"]
@@ -48,8 +51,20 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Watched:
+    """What the watches show of a node and of the worker pods on it; by default nothing. It may be behind:
+    good for a write of that very version only, and to know what to ask for.
+    """
+
+    node: Callable[[str], NodeView | None] = lambda _name: None
+    workers: Callable[[str], Sequence[PodView]] = lambda _name: ()
+
+
+@dataclass(frozen=True)
 class Context:
-    """Everything one attempt gets; `runs` are the job runs already on the books."""
+    """Everything one attempt gets; `runs` are the job runs already on the books, `ahead` is shared by two
+    steps that one worker takes one after the other.
+    """
 
     incident: Incident
     row: StepRow
@@ -61,6 +76,8 @@ class Context:
     spare: Spare | None = None
     taken_spares: Mapping[str, str] = field(default_factory=dict)
     together: Together = in_order
+    ahead: Ahead | None = None
+    watched: Watched = field(default_factory=Watched)
 
     @property
     def slurm(self) -> Scheduler:

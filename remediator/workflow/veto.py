@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
 
 from remediator.errors import BadInput, Blocked, GiveUp, Retry
-from remediator.kube.nodes import NodeView
+from remediator.kube.nodesets import owners
 from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto, maintenance, rollout, unreadable, veto
 from remediator.workflow.clocks import slurms_now
-from remediator.workflow.context import Context
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The very versions of a machine and its pods that were looked at, and what forbids touching them."""
-
-    node: NodeView
-    pods: tuple[PodView, ...]
-    veto: Veto | None
+from remediator.workflow.context import Context, Watched
+from remediator.workflow.judged import Judged
 
 
 def judged(context: Context) -> Judged:
     """Read the incident's machine now. GiveUp when its name belongs to another one by now, or to none."""
+    ahead = context.ahead and context.ahead.take(context.now)
+    return ahead or _judged(context, Watched())
+
+
+def look_ahead(context: Context) -> None:
+    """Judge for the step that goes straight after this one; what cannot be read now is read there. The node
+    is taken from the watch: what is judged is written as that version or not at all.
+    """
+    if context.ahead is not None:
+        with suppress(Retry, GiveUp, BadInput):
+            context.ahead.keep(_judged(context, context.watched), context.now)
+
+
+def _judged(context: Context, watched: Watched) -> Judged:
     name, conduct, now = context.incident.node, context.conduct, context.now
-    others, node = context.together(lambda: _others(context), lambda: context.nodes.node(name))
+    others, node = context.together(
+        lambda: _others(context, watched), lambda: watched.node(name) or context.nodes.node(name)
+    )
     if node is None or node.uid != context.incident.node_uid:
         raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
     if isinstance(others, Veto):
@@ -34,10 +42,12 @@ def judged(context: Context) -> Judged:
     return Judged(node, pods, found or planned or rollout(name, rolling, now=now))
 
 
-def _others(context: Context) -> tuple[tuple[PodView, ...], str, Veto | None] | Veto:
+def _others(context: Context, watched: Watched) -> tuple[tuple[PodView, ...], str, Veto | None] | Veto:
     """The machine's pods, the rollout they are in, and planned maintenance; unreadable is a veto."""
     try:
-        (pods, rolling), planned = context.together(lambda: _pods(context), lambda: _planned(context))
+        (pods, rolling), planned = context.together(
+            lambda: _pods(context, watched), lambda: _planned(context)
+        )
     except (Retry, GiveUp, BadInput) as error:
         return unreadable(context.incident.node, error, now=context.now)
     return pods, rolling, planned
@@ -51,9 +61,12 @@ def _planned(context: Context) -> Veto | None:
     return maintenance(reservations, names, soon_s, now=slurms_now(context))
 
 
-def _pods(context: Context) -> tuple[tuple[PodView, ...], str]:
-    pods = context.nodes.pods_on(context.incident.node)
-    return pods, context.nodes.rollout(pods)
+def _pods(context: Context, watched: Watched) -> tuple[tuple[PodView, ...], str]:
+    """Of the NodeSets that the watch makes us expect it is asked side by side with the pods."""
+    name, nodes = context.incident.node, context.nodes
+    expected = watched.workers(name)
+    pods, rolling = context.together(lambda: nodes.pods_on(name), lambda: nodes.rollout(expected))
+    return pods, rolling if owners(pods) == owners(expected) else nodes.rollout(pods)
 
 
 def standing_veto(context: Context) -> Veto | None:

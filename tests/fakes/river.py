@@ -19,6 +19,7 @@ from remediator.clock import ManualClock
 from remediator.errors import RemediatorError
 from remediator.guard import open_guard
 from remediator.kube.nodes import NodeView
+from remediator.kube.pods import PodView, is_slurm_worker
 from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
 from remediator.model.plan import Outcome, StepRow
@@ -39,7 +40,7 @@ from remediator.store import incidents, leadership, signals, steps
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
 from remediator.workflow.calls import Answer, Call, answers
-from remediator.workflow.context import Conduct, Context, NoSpare, Ports
+from remediator.workflow.context import Conduct, Context, NoSpare, Ports, Watched
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -127,6 +128,7 @@ class River:
         self.lives = 0
         self.answers: list[Answer] = []
         self.limits, self.requeues = Limits(), Requeues()
+        self.watched = Watched(self._named, self._workers_on)
         self.begin()
 
     def begin(self) -> None:
@@ -158,11 +160,20 @@ class River:
     def inventory(self) -> CachedInventory:
         """Caches that are always up to date."""
         return CachedInventory(
-            lambda name: self.kube.view(name) if name in self.names else None,
+            self._named,
             lambda: [self.kube.view(name) for name in self.names],
-            lambda: [pod for name in self.names for pod in self.kube._driver.pods_on(name, deadline=5.0)],
+            lambda: [pod for name in self.names for pod in self._pods_on(name)],
             self.pools,
         )
+
+    def _named(self, name: str) -> NodeView | None:
+        return self.kube.view(name) if name in self.names else None
+
+    def _pods_on(self, node: str) -> tuple[PodView, ...]:
+        return self.kube._driver.pods_on(node, deadline=5.0)
+
+    def _workers_on(self, node: str) -> list[PodView]:
+        return [pod for pod in self._pods_on(node) if is_slurm_worker(pod)]
 
     def submit_job(self, *, width: int = 2, save: float = 1.0, **fields: Any) -> int:
         """A batch job that can be requeued; started when this returns."""
@@ -295,6 +306,8 @@ class River:
             call.runs,
             call.spare,
             call.taken_spares,
+            ahead=call.ahead,
+            watched=self.watched,
         )
         return attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
 

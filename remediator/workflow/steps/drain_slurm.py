@@ -10,6 +10,7 @@ from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
 from remediator.workflow.step import Writing
+from remediator.workflow.veto import look_ahead
 from slurm_bridge.model import SlurmConfig, SlurmNode
 from slurm_bridge.reasons import quoted
 
@@ -26,6 +27,7 @@ class DrainSlurm(Writing):
     name = "drain-slurm"
     then = "fence-node"
     bound_s = 5.0
+    judges = True
 
     def check(self, context: Context) -> Outcome | None:
         """Done once every Slurm node has DRAIN and our reason; Hold on somebody else's.
@@ -53,26 +55,31 @@ class DrainSlurm(Writing):
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One DRAIN per node that is nobody else's, also when another worker of the machine is. The owner of
-        a single one was read by the check right before.
+        """One DRAIN per node that is nobody else's, also when another worker of the machine is, and a look at
+        it by a slurmctld that was there before. The fence waits for this: what that will want to know is
+        asked meanwhile.
         """
-        names = list(context.incident.slurm_nodes)
+        before, config = context.together(lambda: self._drain(context), context.slurm.config)
+        if before is not None:
+            return before
+        seen, _ = context.together(lambda: _nodes(context), lambda: look_ahead(context))
+        if all(is_our_drain(node, context.incident) for node in seen):
+            return self._done(context, config)
+        return None
+
+    def _drain(self, context: Context) -> Outcome | None:
+        """What its owner or a person says against it; the owner of a single node is read only once."""
+        said = self.check(context)
+        names = list(context.incident.slurm_nodes) if said is None else []
         if len(names) > 1:
             names = [node.name for node in self._to_drain(context, map(context.slurm.node, names))]
         for name in names:
             context.slurm.drain(name, context.incident.drain_reason)
-        return None
+        return said
 
     def _to_drain(self, context: Context, nodes: Iterable[SlurmNode]) -> list[SlurmNode]:
         incident = context.incident
         return [n for n in nodes if not is_our_drain(n, incident) and not somebody_elses(n, incident)]
-
-    def verify(self, context: Context) -> Outcome:
-        """The fence waits for this: what it will want to know of slurmctld is asked meanwhile."""
-        seen, config = context.together(lambda: _nodes(context), context.slurm.config)
-        if all(is_our_drain(node, context.incident) for node in seen):
-            return self._done(context, config)
-        return super().verify(context)
 
     def _done(self, context: Context, config: SlurmConfig) -> Done:
         names = list(context.incident.slurm_nodes)

@@ -61,7 +61,7 @@ class Crew:
         )
 
     def context(self, call: Call, now: float) -> Context:
-        return Context(call.incident, call.row, now, self.ports, Conduct())
+        return Context(call.incident, call.row, now, self.ports, Conduct(), ahead=call.ahead)
 
     def do(self, *calls: Call) -> list[Answer]:
         """Submit and wait until all are back, answered or fenced."""
@@ -125,7 +125,6 @@ def test_an_intent_whose_act_is_done_already_acts_no_more(crew: Crew) -> None:
     crew.slurm.drain("w-0", "remediator: i1 XID 79", deadline=5.0)
     crew.do(call("drain-slurm", may_act=True))
     assert crew.slurm.count("drain", "w-0") == 1
-    assert crew.moments == []
 
 
 def test_an_answer_carries_the_call_it_answers(crew: Crew) -> None:
