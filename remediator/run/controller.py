@@ -31,7 +31,7 @@ from remediator.observe import logs
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
-from remediator.run.backfill import Backfill, sources_of
+from remediator.run.backfill import Backfill, query_of, sources_of
 from remediator.run.caches import Caches
 from remediator.run.core import Core
 from remediator.run.crashes import Crashes
@@ -48,6 +48,7 @@ from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.run.soperator import Soperator
+from remediator.run.thresholds import Thresholds
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
 from remediator.settings import Settings
@@ -128,8 +129,11 @@ class Controller:
         self.loop = self._loop()
         self.outbox = Outbox(self.store, self._channels(), self.clock)
         self.intake = Intake(self.store, self._committed, self.clock)
+        self.thresholds = Thresholds(
+            query_of(settings), self.inventory, self.intake.submit, self.metrics, self.clock
+        )
         self.backfill = Backfill(
-            sources_of(settings), settings.webhook, self.intake.submit, self.metrics, self.clock
+            sources_of(settings), settings.webhook, self.thresholds.submit, self.metrics, self.clock
         )
         self.job_ends = JobEnds(self.slurm, self.intake.submit, self.clock, settings.slurm.job_ends_s)
         self.heartbeats = Heartbeats(self.clock)
@@ -154,6 +158,7 @@ class Controller:
         self._thread("slurm-poll", self.poll.run)
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
+        self._thread("thresholds", self.thresholds.run)
         self._thread("job-ends", self.job_ends.run)
         self._thread("silence", self.silence.run)
         self._thread("soperator", self.soperator.run)
@@ -168,6 +173,7 @@ class Controller:
         """Take nothing more in, finish what is under way, let go of the store."""
         self.server.stop()
         self.backfill.stop()
+        self.thresholds.stop()
         self.job_ends.stop()
         self.silence.stop()
         self.soperator.stop()
@@ -269,7 +275,7 @@ class Controller:
         )
         alerts = Alerts(
             settings=self.settings.webhook,
-            submit=self.intake.submit,
+            submit=self.thresholds.submit,
             incomplete=self.backfill.ask,
             metrics=self.metrics,
             clock=self.clock,
