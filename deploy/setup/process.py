@@ -66,9 +66,8 @@ def run(
     `deadline` in seconds; `registry` names the kind of registry the command talks to, for the error's text.
     """
     log = log_path(part)
-    ticker = progress.Ticker(part)
     tail: collections.deque[str] = collections.deque(maxlen=40)
-    with log.open("a") as out:
+    with log.open("a") as out, progress.Ticker(part) as ticker:
         out.write(f"+ {' '.join(argv)}\n")
         process = subprocess.Popen(
             bound_to_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -24,15 +24,29 @@ def say(part: str, text: str) -> None:
 
 
 class Ticker:
-    """Says the newest state of a long task, at most once every few seconds."""
+    """Says the newest state of a long task every few seconds, also of one that says nothing by itself."""
 
     def __init__(self, part: str, every: float = QUIET_SECONDS) -> None:
         self._part = part
         self._every = every
         self._last = time.monotonic()
+        self._text = "at work"
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Ticker:
+        threading.Thread(target=self._repeat, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(self._every / 4):
+            self.update(self._text)
 
     def update(self, text: str) -> None:
         """Offer a line; it is printed when the last one is old enough."""
+        self._text = text
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
