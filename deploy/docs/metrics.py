@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from deploy.docs.table import code, head, table
+from remediator.agent.checkpoint_view import View
 from remediator.agent.fabric.counters import CEILINGS, FAMILIES, Totals
 from remediator.agent.fabric.metrics import Look, Shown
 from remediator.agent.fabric.ports import Port
@@ -16,6 +17,7 @@ from remediator.agent.metrics import Metrics as AgentMetrics
 from remediator.agent.nvml.reading import Identity, Pass, Reading
 from remediator.agent.nvml.series import GpuSeries
 from remediator.agent.nvml.table import TABLE, Key
+from remediator.model.checkpoint import JobKey
 from remediator.model.signal import KernelEvent
 from remediator.observe.metrics import Metrics
 
@@ -34,6 +36,8 @@ def page() -> str:
     agent.count_fault(KernelEvent(kind="sxid", extra={"sxid": 20034}), begins=True)
     _show_a_port(agent)
     agent.registry.register(_gpus())
+    view = View(JobKey(job="7"), "step_1", (0.0,), 1.0, 1.0, (), writing=False)
+    agent.show_checkpoints(lambda: (("/shared/{job}/*", 0.0, (view,)),), lambda: 0.0)
     parts = (("Controller", controller.registry), ("Agent", agent.registry))
     lines = [*head("Metrics", *SENTENCES)]
     for title, registry in parts:

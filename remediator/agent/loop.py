@@ -7,6 +7,7 @@ import random
 
 from remediator.agent.boot import read_boot_id
 from remediator.agent.bursts import Bursts
+from remediator.agent.checkpoint_clock import CheckpointClock
 from remediator.agent.collector import Log
 from remediator.agent.events import FAULT_LINES, PUSHED, gap_event
 from remediator.agent.kernel_log import parse
@@ -39,8 +40,12 @@ class Agent:
         clock: Clock,
         log: Log,
         jitter: random.Random | None = None,
+        checkpoints: CheckpointClock | None = None,
     ) -> None:
         self.metrics = Metrics()
+        self._checkpoints = checkpoints
+        if checkpoints:
+            self.metrics.show_checkpoints(checkpoints.seen, clock.now)
         self._settings, self._pusher, self._clock, self._log = settings, pusher, clock, log
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._state = StateDir(settings.state_dir)
@@ -63,7 +68,8 @@ class Agent:
         if not self._outbox.full:
             self._read()
             self._hear()
-        if self._clock.steady() >= self._due or (self._outbox and not self._failures):
+        seen = self._checkpoints is not None and self._checkpoints.fresh
+        if self._clock.steady() >= self._due or ((self._outbox or seen) and not self._failures):
             self._push()
         self.metrics.waiting.set(len(self._outbox))
         if (self.source.more and not self._outbox.full) or (self._outbox and not self._failures):
@@ -171,13 +177,19 @@ class Agent:
 
     def _push(self) -> None:
         batch = self._outbox.batch()
-        push = AgentPush(node=self._settings.node, boot_id=self._boot, events=batch)
+        looks = self._checkpoints.take() if self._checkpoints else ()
+        push = AgentPush(node=self._settings.node, boot_id=self._boot, events=batch, checkpoints=looks)
         started = self._clock.steady()
         try:
             self._pusher.send(push)
         except GiveUp as error:
-            self._refused(batch, str(error))
+            if looks:
+                self._log.warning("looks at checkpoints refused", reason=str(error))  # the next push has none
+            else:
+                self._refused(batch, str(error))
         except Retry as error:
+            if looks and self._checkpoints:
+                self._checkpoints.again()
             self._failed(str(error))
         else:
             self._accepted(len(batch))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from remediator.agent.checkpoint_clock import CheckpointClock
 from remediator.agent.collector import Collector, Log, Looking
 from remediator.agent.fabric.infiniband import InfiniBand
 from remediator.agent.http import Server
@@ -59,13 +60,15 @@ def _serve(settings: AgentSettings) -> None:
     logs.configure(settings.log_level, clock=clock)
     log = logs.logger(node=settings.node)
     pusher = HttpPusher(settings)
-    agent = Agent(settings, pusher, clock, log)
+    checkpoints = CheckpointClock(settings, clock, log) if settings.looks_at_checkpoints else None
+    agent = Agent(settings, pusher, clock, log, checkpoints=checkpoints)
     health = Health(clock)
     beat = health.loop("kernel-log", SILENT_S)
     server = Server(settings.metrics_host, settings.metrics_port, agent.metrics.registry, health)
     server.start()
     log.info("agent started", kernel_log=settings.kernel_log, port=server.port)
     looks = _looks(settings, agent, clock, log)
+    looks += [Looking(checkpoints, agent.tell, clock, log)] if checkpoints else []
     for look in looks:
         look.start()
     try:

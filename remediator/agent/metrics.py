@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -10,13 +12,18 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from remediator.agent.checkpoint_view import View
 from remediator.agent.events import KINDS
 from remediator.agent.fabric.metrics import FabricMetrics
 from remediator.model.signal import KernelEvent
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the series
 
+LookedAt = Callable[[], tuple[tuple[str, float, tuple[View, ...]], ...]]
+MOST_JOBS = 200
 RESULTS = ("accepted", "refused", "retry")
 MOST_XIDS = 256
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -134,3 +141,41 @@ class Metrics:
     def count_fault(self, event: KernelEvent, *, begins: bool) -> None:
         """Count a line that names a fault, and its burst if it `begins` one."""
         self._faults.count(event, begins=begins)
+
+    def show_checkpoints(self, looks: LookedAt, now: Callable[[], float]) -> None:
+        """Show the jobs' checkpoints as last looked at; asked at each scrape."""
+        self.registry.register(Checkpoints(looks, now))
+
+
+class Checkpoints(Collector):
+    """Age, cadence and duration of saves, by job; jobs that are not seen any more vanish."""
+
+    LABELS = ("job", "user", "jobname")
+
+    def __init__(self, looks: LookedAt, now: Callable[[], float]) -> None:
+        self._looks, self._now = looks, now
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The series of the 200 jobs that have saved last."""
+        look = GaugeMetricFamily(
+            "remediator_checkpoint_look_age_seconds", "Time since a glob was looked at without a problem.",
+            labels=("glob",),
+        )  # fmt: skip
+        age = self._family("age_seconds", "Time since the newest complete checkpoint.")
+        save = self._family("save_seconds", "How long the last save took, at least.")
+        cadence = self._family("cadence_seconds", "Usual time between two complete checkpoints.")
+        partial = self._family("partial", "Unfinished checkpoints that nobody works on.")
+        now = self._now()
+        for glob, looked_at, views in self._looks():
+            look.add_metric((glob,), now - looked_at)
+            for view in views[:MOST_JOBS]:
+                labels = (view.key.job, view.key.user, view.key.jobname)
+                values = ((age, now - view.times[0] if view.times else None), (save, view.save_s),
+                          (cadence, view.cadence_s), (partial, len(view.partial)))  # fmt: skip
+                for family, value in values:
+                    if value is not None:
+                        family.add_metric(labels, value)
+        yield from (look, age, save, cadence, partial)
+
+    def _family(self, name: str, text: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"remediator_checkpoint_{name}", text, labels=self.LABELS)

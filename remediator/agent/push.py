@@ -38,7 +38,8 @@ class HttpPusher:
 
     def send(self, push: AgentPush) -> None:
         """POST `push`; 2xx is accepted, 400, 413 and 422 are final, all else is worth another try."""
-        status = self._post(push.model_dump_json().encode(), _token(self._token_path))
+        left_out = None if push.checkpoints else {"checkpoints"}
+        status = self._post(push.model_dump_json(exclude=left_out).encode(), _token(self._token_path))
         if status in _REFUSED:
             raise GiveUp(f"http_{status}")
         if not 200 <= status < 300:

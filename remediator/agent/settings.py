@@ -75,6 +75,20 @@ class AgentSettings(Ours):
 
     nvml_path: Path | None = None
     """The driver's libnvidia-ml.so.1, where the loader does not find it by itself."""
+    checkpoint_globs: tuple[str, ...] = Field(default=(), max_length=16)
+    """Where jobs save, each match one checkpoint: `/shared/{job}/step_*`; several with commas between them.
+    An agent that looks must mount the file system."""
+
+    checkpoint_nodes: tuple[str, ...] = Field(default=(), max_length=64)
+    """Nodes whose agents look, with commas between them; one or two will do, since each looks at every file.
+    Unset: every agent that has globs."""
+
+    checkpoint_marker: str = Field(default="", max_length=64, pattern=r"^(\.\./)?[^/]*$")
+    """What a complete checkpoint holds, a file like `.complete` written last; or `../latest`: the file or
+    link beside it that names the newest one. Unset: complete is what has not changed for one look."""
+
+    checkpoint_every_s: float = Field(default=15.0, gt=0, le=300)
+    """Seconds between two looks."""
 
     log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     """Least severe level that is logged."""
@@ -95,6 +109,20 @@ class AgentSettings(Ours):
         if not all(name.strip() and rail.strip() for name, _, rail in pairs):
             raise ValueError("must be device=rail,device=rail")
         return {name.strip(): rail.strip() for name, _, rail in pairs}
+
+    @property
+    def looks_at_checkpoints(self) -> bool:
+        """Whether this agent is one of those that look."""
+        return bool(self.checkpoint_globs) and self.node in (self.checkpoint_nodes or (self.node,))
+
+    @field_validator("checkpoint_globs", "checkpoint_nodes", mode="before")
+    @classmethod
+    def _split(cls, globs: object) -> object:
+        return (
+            tuple(filter(None, (one.strip() for one in globs.split(","))))
+            if isinstance(globs, str)
+            else globs
+        )
 
     @field_validator("controller_url")
     @classmethod

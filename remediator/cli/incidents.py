@@ -20,6 +20,8 @@ from remediator.model.plan import StepRow
 from remediator.store import incidents, steps
 from remediator.workflow.downtime import Phase, job_phases, node_phases
 from remediator.workflow.holds import oldest
+from remediator.workflow.loss import Loss
+from remediator.workflow.saved import stopped_at
 
 app = typer.Typer(no_args_is_help=True, help="Incidents: list them, or show one as a timeline.")
 
@@ -72,6 +74,7 @@ def story_of(connection: sa.Connection, incident_id: str) -> dict[str, Any]:
         "incident": incident.model_dump(mode="json"),
         "timeline": _timeline(connection, incident, jobs),
         "downtime": _downtime(incident, rows, connection),
+        "losses": _losses(connection, incident, rows),
         "steps": [_step(row, jobs) for row in rows],
     }
 
@@ -104,6 +107,7 @@ def _step(row: StepRow, jobs: dict[str, str]) -> dict[str, Any]:
         "attempts": row.attempt,
         "sentence": row.sentence,
         "facts": row.facts,
+        "since": row.started_at,
     }
 
 
@@ -116,6 +120,19 @@ def _downtime(
     for run in steps.runs_seen(connection, incident.id):
         out[f"job {run.address}"] = _plain(job_phases(incident, rows, run.key))
     return out
+
+
+def _losses(connection: sa.Connection, incident: Incident, rows: list[StepRow]) -> dict[str, dict[str, Any]]:
+    """What each interrupted run had not saved; numbers that nobody knows are null."""
+    counted = {row.subject: row.facts["loss"] for row in rows if "loss" in row.facts}
+    stopped = {
+        run.key: run
+        for run in steps.runs_seen(connection, incident.id)
+        if stopped_at(connection, incident, run) is not None
+    }
+    return {
+        f"job {run.address}": counted.get(key) or Loss(gpus=run.gpus).facts for key, run in stopped.items()
+    }
 
 
 def _plain(phases: tuple[Phase, ...]) -> list[dict[str, Any]]:

@@ -16,7 +16,8 @@ from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
 from remediator.clock import SystemClock
 from remediator.kube.session import connect
 from remediator.policy import rules
-from remediator.run.outlook import Foresight, JobOutlook, Outlook
+from remediator.run.job_outlook import JobOutlook
+from remediator.run.outlook import Foresight, Outlook
 from remediator.settings import Settings, load
 from slurm_bridge.backends import open_slurm
 
@@ -84,6 +85,13 @@ def _lines(outlook: Outlook) -> list[str]:
         lines.append(
             f"at stake: {outlook.gpu_hours_at_stake} GPU-hours since the last start of what is moved"
         )
+    lines += [
+        f"job {job.address}: {job.last_save}; {_known(job.lost_gpu_hours)} GPU-hours would be lost"
+        if job.lost_gpu_hours is not None
+        else f"job {job.address}: {job.last_save}, lost work unknown"
+        for job in outlook.jobs
+        if job.released
+    ]
     lines += [f"cannot be reached now: slurmd of {name} does not answer" for name in outlook.mute]
     if outlook.plan == "replace":
         lines += _spare(outlook)

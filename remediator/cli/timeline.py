@@ -12,6 +12,7 @@ from rich.text import Text
 from remediator.cli.screen import span
 from remediator.clock import rfc3339
 from remediator.workflow.holds import HELD_SINCE
+from remediator.workflow.loss import Loss
 
 WORDS = {
     "intent": "does",
@@ -31,12 +32,14 @@ WORDS = {
     "incident-resumed": "goes on",
     "incident-closed": "ended",
     "still-held": "held",
+    "hastened": "sooner",
     "incident-yields": "yields",
     "incident-overridden": "ended",
 }
 TRYING = frozenset({"intent", "wait", "retry", "ambiguous", "hold"})
 ANEW = frozenset({"done", "overridden", "condition-lost"})
 ENDED = ("closed", "overridden")
+LONG_S = 60.0
 STATES = {"yielding": "yielding to a human", "overridden": "overridden by human"}
 
 
@@ -54,7 +57,9 @@ def print_story(story: dict[str, Any], console: Console, now: float) -> None:
     console.print(head["sentence"])
     console.print(_times(head, now))
     console.print(_timeline(story))
-    for line in _present(story):
+    for line in _present(story, now):
+        console.print(line)
+    for line in _losses(story):
         console.print(line)
     for title, phases in story["downtime"].items():
         if not phases:
@@ -112,7 +117,14 @@ def _word(line: dict[str, Any]) -> str:
     return WORDS.get(line["what"], str(line["what"]))
 
 
-def _present(story: dict[str, Any]) -> Iterator[str]:
+def _losses(story: dict[str, Any]) -> Iterator[str]:
+    """What was not saved; what nobody knows is said to be unknown."""
+    for title, facts in story["losses"].items():
+        loss = Loss(**{name: facts[name] for name in ("checkpoint", "before_s", "lost_s", "gpus")})
+        yield f"{title}: {loss}"
+
+
+def _present(story: dict[str, Any], now: float) -> Iterator[str]:
     """What an incident that has not ended is at: each step that was begun and is not done."""
     if story["incident"]["state"] in ENDED:
         return
@@ -120,5 +132,11 @@ def _present(story: dict[str, Any]) -> Iterator[str]:
         if step["state"] != "done" and step["sentence"]:
             word = "held" if step["state"] == "held" else "now"
             since = step["facts"].get(HELD_SINCE)
-            age = f" (since {rfc3339(since)})" if since and word == "held" else ""
+            age = f" (since {rfc3339(since)})" if since and word == "held" else _age(step, now)
             yield f"{word}: {step['about']}: {step['sentence']}{age}"
+
+
+def _age(step: dict[str, Any], now: float) -> str:
+    """For how long a step has waited, once that is worth saying."""
+    waited = now - step["since"] if step["since"] is not None else 0.0
+    return f" (for {span(waited)})" if waited >= LONG_S else ""

@@ -33,10 +33,10 @@ class Decision(Ours):
     action: Action
     plan: str = ""
     tier: Tier = "T3"
+    timing: Timing = "now"
     rule: str = ""
     cause: str = ""
     sentence: str
     policy: str = ""
-    timing: Timing = "now"
     reason: Reason = "rule"
     tell: bool = False

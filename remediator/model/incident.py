@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from remediator.model.base import Ours
+from remediator.model.timing import Timing
 
 State = Literal["open", "held", "yielding", "closed", "overridden"]
 Tier = Literal["T0", "T1", "T2", "T3"]
@@ -53,11 +54,17 @@ class Incident(Ours):
     held_by: str = ""
     pool: str = ""
     dry_run: bool = False
+    timing: Timing = "now"
 
     @property
     def goes_on(self) -> bool:
         """Its plan is being carried out, or waits: it has neither ended nor yielded to a person."""
         return self.state in {"open", "held"}
+
+    @property
+    def waits(self) -> bool:
+        """Its jobs are given time, on a machine that is drained and fenced already."""
+        return self.timing != "now"
 
     @property
     def reason_prefix(self) -> str:

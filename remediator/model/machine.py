@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from remediator.model.base import Ours
 from remediator.model.incident import Tier
+from remediator.model.timing import Timing
 
 Stage = Literal["observe", "drain-only", "move-jobs", "full"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -68,6 +69,7 @@ class Machine(Ours):
     version: str = ""
     restart_failed_jobs: bool = False
     hold_until_fenced: bool = False
+    timing: Timing | None = None
     of_soperator: bool = False
     reports: tuple[str, ...] = ()
 

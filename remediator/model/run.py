@@ -10,7 +10,8 @@ from remediator.model.base import Ours
 class JobRun(Ours):
     """Identity of a run and how it is to be released; `address` is what a requeue names ("12" or "9_3").
     `waited_for_by` are the addresses of jobs that depend on it: a native requeue keeps them waiting.
-    `started_at` is in seconds on slurmctld's clock; `held_because` says why its requeue is to end held.
+    `started_at` is in seconds on slurmctld's clock; `held_because` says why its requeue is to end held;
+    `gpus` are those on all its nodes, None where Slurm does not say.
     """
 
     job_id: int
@@ -25,6 +26,7 @@ class JobRun(Ours):
     waited_for_by: tuple[str, ...] = ()
     started_at: float | None = None
     held_because: str = ""
+    gpus: int | None = None
 
     @property
     def key(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from remediator.model.base import Ours
+from remediator.model.checkpoint import CheckpointLook
 
 MAX_RAW = 2048
 SILENT = "silent"
@@ -34,12 +35,15 @@ class PushedEvent(Ours):
 
 
 class AgentPush(Ours):
-    """Body of POST /v1/signals: events of one node's present boot; an empty list is a heartbeat."""
+    """Body of POST /v1/signals: events of one node's present boot; an empty list is a heartbeat. An agent
+    that reads a shared file system adds what it sees of checkpoints there.
+    """
 
     version: Literal[1] = 1
     node: str = Field(min_length=1, max_length=253)
     boot_id: str = Field(min_length=8, max_length=64)
     events: tuple[PushedEvent, ...] = Field(default=(), max_length=500)
+    checkpoints: tuple[CheckpointLook, ...] = Field(default=(), max_length=16)
 
 
 class Signal(Ours):

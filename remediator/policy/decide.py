@@ -9,6 +9,7 @@ from remediator.model.decision import Decision, Reason
 from remediator.model.incident import VALIDATE, VALIDATE_ONLY, Tier
 from remediator.model.machine import Machine, Stage
 from remediator.model.signal import Signal
+from remediator.model.timing import CAP_S, Timing, timing_for
 from remediator.policy.rule import RulePlan
 from remediator.policy.rules import Reading, Rules
 
@@ -20,6 +21,13 @@ WORDS = {
     VALIDATE_ONLY: "drain it, test it when its jobs have ended",
 }
 STRIKES = "strikes"
+LATER: dict[Timing, str] = {
+    "now": "",
+    "at-checkpoint": f"; each job moves when it has saved next, {CAP_S / 60:.0f} min from now at the latest",
+    "at-job-end": "; its jobs are left to end by themselves",
+}
+"""What the timing adds to a plan that moves jobs."""
+MOVES_JOBS = frozenset({"replace", "move-jobs"})
 
 
 def room(_tier: Tier) -> str | None:
@@ -61,15 +69,17 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         sentence = f"{node.name} is already out of service by incident {node.fenced_by}"
         return _record(rules, sentence, "already-out", name)
     plan = plan_at(rule.plan, node.stage_for(rule.tier))
+    timing = timing_for(rule.tier, rule.timing, node.timing)
+    later = LATER[timing] if plan in MOVES_JOBS else ""
     decision = Decision(
         action="act",
         plan=plan,
         tier=rule.tier,
+        timing=timing,
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
-        timing=rule.timing,
-        sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}, because {rule.why}",
+        sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}{later}, because {rule.why}",
     )
     return _limited(decision, node, situation)
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -26,6 +26,7 @@ from remediator.kube.lease import LeaseMirror
 from remediator.kube.reviews import review
 from remediator.kube.session import Session
 from remediator.kube.spare import SpareKeys
+from remediator.model.checkpoint import CheckpointLook
 from remediator.notify.channels import Channel, FileChannel, LogChannel
 from remediator.observe import logs
 from remediator.observe.health import Health
@@ -53,6 +54,7 @@ from remediator.run.triage import Triage
 from remediator.run.workers import Workers
 from remediator.settings import Settings
 from remediator.signals.intake import Intake
+from remediator.store import checkpoints
 from remediator.store.engine import open_store
 from remediator.web.alerts import Alerts
 from remediator.web.app import create_app
@@ -64,6 +66,7 @@ from remediator.workflow.context import Conduct, Context, Ports, Watched
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
+from remediator.workflow.saved import Clocks
 from remediator.workflow.together import SideBySide
 from slurm_bridge.backends import open_slurm
 
@@ -210,6 +213,8 @@ class Controller:
                 together=together,
                 ahead=call.ahead,
                 watched=watched,
+                saved=call.saved,
+                stopped_at=call.stopped_at,
             )
 
         state_dir = Path(self.settings.store.url.removeprefix("sqlite:///")).parent
@@ -248,7 +253,12 @@ class Controller:
         ledger = Ledger(self.settings.budgets, inventory.pool_size, journal)
         limits, cluster = self.settings.crashes, self.settings.cluster.name
         engine = Engine(
-            journal, cluster, ledger, requeues=self.settings.requeues, dry_run=self.settings.dry_run
+            journal,
+            cluster,
+            ledger,
+            requeues=self.settings.requeues,
+            dry_run=self.settings.dry_run,
+            clocks=self._clocks(),
         )
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
         keeper = Keeper(inventory, engine, journal)
@@ -256,6 +266,14 @@ class Controller:
         core = Core(self.store, engine, triage, journal, self.outage.says)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
+
+    def _keep_looks(self, node: str, looks: Sequence[CheckpointLook], now: float) -> None:
+        with self.store.write() as connection:
+            checkpoints.put(connection, node, looks, now)
+
+    def _clocks(self) -> Clocks:
+        pools = self.settings.pools.items()
+        return Clocks({name: pool.checkpoint_glob for name, pool in pools if pool.checkpoint_glob})
 
     def _app(self) -> FastAPI:
         http = self.settings.http
@@ -269,6 +287,7 @@ class Controller:
             auth=auth,
             submit=self.intake.submit,
             heartbeat=self.heartbeats.heard,
+            looks=self._keep_looks,
             metrics=self.metrics,
             clock=self.clock,
             body_cap=http.body_cap_bytes,

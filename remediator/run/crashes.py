@@ -26,6 +26,7 @@ from remediator.workflow.journal import Journal
 
 SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
 T2_S = 60.0
+START_S = 300.0  # a large checkpoint takes minutes to load
 MOVES = ("move-jobs", "replace")
 YIELDED = frozenset({"yielding", "overridden"})  # a person decided otherwise: nothing is moved any more
 KINDS = frozenset({JOB_ENDED, JOB_WATCH})
@@ -86,7 +87,8 @@ class Crashes:
     ) -> Judged:
         covering = self._covering(connection, end)
         if is_crash(end) and end.ended >= _watching_since(connection):
-            self._count(connection, self._strikes(connection, signal, end, machines, covering), end, now)
+            struck = self._strikes(connection, signal, end, machines, covering)
+            self._count(connection, struck, end, now)
         crash = self._crash(connection, end, machines, covering, now)
         restart = self._owned(connection, end) or decide_restart(crash)
         if restart.tell and not self._engine.dry_run:
@@ -122,13 +124,19 @@ class Crashes:
     ) -> list[Strike]:
         """One for each machine that may be at fault: those that said so (T2), else all of them."""
         said = {one.key: dedupe for one in machines if (dedupe := self._said(connection, one, end))}
-        without = [] if covering else machines
+        without = [] if covering or self._began_badly(connection, end, machines) else machines
         accused = [machine for machine in machines if machine.key in said] or without
         run, job, work = end.run.key, end.job, end.work
         return [
             Strike(run, job, work, one.key, one.name, end.ended, said.get(one.key, signal.dedupe))
             for one in accused
         ]
+
+    def _began_badly(self, connection: sa.Connection, end: JobEnd, machines: Sequence[Machine]) -> bool:
+        """Whether the run ended at its start and what it began from may be unfinished: no node's fault."""
+        if end.began is None or end.ended - end.began > START_S:
+            return False
+        return any(self._engine.saved(connection, one.pool or "", end.run).partial for one in machines)
 
     def _count(self, connection: sa.Connection, found: Sequence[Strike], end: JobEnd, now: float) -> None:
         strikes.add(connection, found)

@@ -70,6 +70,7 @@ class CachedInventory:
             stage=self._pools[pool].stage if pool else "observe",
             restart_failed_jobs=self._pools[pool].restart_failed_jobs if pool else False,
             hold_until_fenced=self._pools[pool].hold_until_fenced if pool else False,
+            timing=self._pools[pool].timing if pool else None,
             pool_size=self._pool_sizes()[pool] if pool else 0,
             slurm_nodes=self._workers().get(name, ()),
             cordoned=node.unschedulable,

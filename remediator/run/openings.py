@@ -13,6 +13,7 @@ from remediator.model.ids import incident_id
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
+from remediator.model.timing import hastier
 from remediator.policy.decide import STRIKES, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.storeview import StoreView
@@ -61,11 +62,12 @@ class Openings:
             sentence=decision.sentence,
             fault_at=min(signal.seen_at, now),
             opened_at=now,
+            timing=decision.timing,
         )
         incidents.insert(connection, incident)
         if not self._engine.dry_run:
             self._ledger.fell_ill(connection, incident, now)
-        detail = {"rule": decision.rule, "plan": decision.plan, "policy": decision.policy}
+        detail = decision.model_dump(include={"rule", "plan", "policy", "timing"})
         detail["evidence"] = signal.dedupe
         if machine.reports:
             detail["reports"] = "; ".join(machine.reports)
@@ -117,6 +119,7 @@ class Openings:
     ) -> None:
         """What is decided now counts, and so do the machine's boot and workers of now."""
         changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
+            "timing": hastier(incident.timing, decision.timing),
             "state": "open",
             "boot_id": machine.boot_id,
             "slurm_nodes": machine.slurm_nodes,

@@ -28,14 +28,15 @@ from remediator.policy.decide import decide
 from remediator.policy.rules import Rules
 from remediator.policy.vetoes import PROTECTED, rollout, vetoes
 from remediator.run.inventory import CachedInventory
+from remediator.run.job_outlook import JobOutlook, Saves, job_outlook
 from remediator.run.storeview import StoreView
 from remediator.settings import Settings
-from remediator.store import commands, incidents, spares
+from remediator.store import checkpoints, commands, incidents, spares
 from remediator.store.engine import Store
 from remediator.workflow.ledger import GUARDED, Ledger
 from remediator.workflow.ownership import is_systems
 from remediator.workflow.plans import PLANS
-from slurm_bridge.kinds import classify
+from remediator.workflow.steps.survey import run_of
 from slurm_bridge.model import Reservation, SlurmConfig, SlurmJob, SlurmNode
 from slurm_bridge.reasons import quoted
 
@@ -58,22 +59,6 @@ class SlurmReads(Protocol):
 
     def config(self, *, deadline: float) -> SlurmConfig:
         """Slurm's settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutlook:
-    """One job on the node. `gpu_hours` have run since its last start, on all its nodes; None: unknown."""
-
-    address: str
-    name: str
-    user: str
-    kind: str
-    released: bool
-    what: str
-    nodes: tuple[str, ...]
-    gpus: int | None
-    running_s: float | None
-    gpu_hours: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +91,6 @@ class Outlook:
     def knows_jobs(self) -> bool:
         """Whether Slurm said which jobs are there: else an empty list says nothing."""
         return not any(found.startswith("jobs:") for found in self.unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Saves:
-    """How long Slurm lets a job save (seconds), and the Slurm nodes that nobody can tell to."""
-
-    kill_wait: int | None
-    mute: frozenset[str]
 
 
 class Foresight:
@@ -200,8 +177,15 @@ class Foresight:
         config = self._try("KillWait", lambda: self._slurm.config(deadline=READ_S)) or SlurmConfig()
         here = [job for job in listed if job.holds_nodes and names & set(job.nodes)]
         moves = decision.action == "act" and decision.plan in {"replace", "move-jobs"}
-        saves = _Saves(config.kill_wait, mute)
-        return tuple(_job(job, names, saves, self._clock.now(), moves) for job in here)
+        saves = Saves(config.kill_wait, mute, decision.timing if moves else None)
+        pool = self._settings.pools.get(machine.pool or "")
+        glob = pool.checkpoint_glob if pool else None
+        with self._store.read() as connection:
+            seen = [checkpoints.of_run(connection, glob, run_of(job, names)) for job in here]
+        now = self._clock.now()
+        return tuple(
+            job_outlook(job, names, saves, saved, now) for job, saved in zip(here, seen, strict=True)
+        )
 
     def _spare(self, machine: Machine, view: NodeView, taken: set[str]) -> tuple[str | None, tuple[str, ...]]:
         driver = LabelledSpares(self._api, self._clock, SpareKeys())
@@ -285,35 +269,3 @@ def _holds(connection: sa.Connection, machine: Machine) -> list[str]:
     if present is not None:
         holds.append(f"incident {present.id} ({present.cause}) is {present.state} on it: the fault folds in")
     return holds
-
-
-def _job(job: SlurmJob, sick: frozenset[str], saves: _Saves, now: float, moves: bool) -> JobOutlook:
-    release = classify(job, sick)
-    running = None if job.start_time is None else max(0.0, now - job.start_time)
-    known = job.gpus is not None and running is not None
-    released = moves and release.act == "requeue"
-    return JobOutlook(
-        address=job.address,
-        name=job.name,
-        user=job.user,
-        kind=release.kind,
-        released=released,
-        what=_what(job, released, moves, release.why, saves),
-        nodes=job.nodes,
-        gpus=job.gpus,
-        running_s=running,
-        gpu_hours=round((job.gpus or 0) * (running or 0.0) / 3600, 2) if known else None,
-    )
-
-
-def _what(job: SlurmJob, released: bool, moves: bool, why: str, saves: _Saves) -> str:
-    if not moves:
-        return "runs on: it is not touched"
-    if not released:
-        return f"left alone: {why}; the node waits drained until it ends"
-    mute = ", ".join(sorted(saves.mute & set(job.nodes)))
-    if mute:
-        lost = "no SIGTERM, unsaved work since the last checkpoint is lost"
-        return f"requeued once, by DOWN, as {mute} cannot be reached: {lost}; {why}"
-    grace = "an unknown time" if saves.kill_wait is None else f"{saves.kill_wait} s"
-    return f"requeued once: SIGTERM, {grace} to save; {why}"

@@ -47,7 +47,7 @@ def is_tested(connection: sa.Connection, incident: Incident) -> bool:
 
 def overtaken(incident: Incident, decision: Decision, signal: Signal) -> dict[str, Any]:
     """What changes in an incident when evidence decides what was a suspicion."""
-    changes = decision.model_dump(include={"tier", "rule", "cause", "plan"})
+    changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "timing"})
     changes["sentence"] = f"{decision.sentence}; until now it was only {incident.cause}"
     changes["state"] = "held" if incident.held_by else "open"
     return changes | {"fault_at": signal.seen_at}

@@ -11,6 +11,7 @@ from remediator.model.faults import ASKED_AGAIN
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
+from remediator.model.timing import hastier
 from remediator.observe.logs import logger
 from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
@@ -182,7 +183,30 @@ class Triage:
             return self._during_return(connection, view, signal, machine, existing, now)
         if is_suspicion(existing):
             return self._overtake(connection, view, signal, machine, existing, now)
+        if existing.waits and not self._hastened(connection, view, signal, machine, existing, now):
+            return None
         return _folded(signal, existing)
+
+    def _hastened(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        existing: Incident,
+        now: float,
+    ) -> bool:
+        """Whether it is settled if this evidence ends the wait of jobs that were given time."""
+        unfenced = machine.model_copy(update={"fenced_by": None})
+        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
+        if decision.action == "record" or hastier(existing.timing, decision.timing) == existing.timing:
+            return True
+        evidence = self._evidence(connection, signal, machine, decision, now)
+        if evidence is None:
+            return False
+        if evidence.enough:
+            self._engine.hasten(connection, existing, decision.timing, decision.cause, now)
+        return True
 
     def _during_return(
         self,

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from remediator.guard import MARGIN_S, MAX_DEADLINE_S
 from remediator.model.base import Ours
 from remediator.model.machine import StageByTier, Stages
+from remediator.model.timing import Timing
 from remediator.settings.checks import (
     AbsolutePath,
     Dns,
@@ -186,6 +187,14 @@ class Pool(Section):
 
     stage: StageByTier = Stages()
     """observe, drain-only, move-jobs or full (replaces): one word, or by tier {T0: full, T1: drain-only}."""
+
+    timing: Timing | None = None
+    """When jobs leave a node on evidence that is not final: now, at-checkpoint or at-job-end; null takes each
+    rule's own. The node is drained and fenced at once in any case; T0, and rules that say now, never wait."""
+
+    checkpoint_glob: str | None = None
+    """Where the pool's jobs save: a pattern like /shared/{job}/step_*, each match of which is one checkpoint.
+    The same text stands in `checkpoint_globs` of the agents that look. null: nobody knows who has saved."""
 
     when_no_spare: NoSpare | None = None
     """This pool's own answer to `spares.when_none`; null takes that."""

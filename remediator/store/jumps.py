@@ -6,7 +6,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from remediator.store.schema import OPEN, debit, incident, outbox, signal, step
+from remediator.store.schema import (
+    OPEN,
+    checkpoint,
+    checkpoint_reader,
+    debit,
+    incident,
+    outbox,
+    signal,
+    step,
+)
 
 _OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
 
@@ -27,6 +36,8 @@ def move(connection: sa.Connection, seconds: float) -> None:
           step.c.due_at, step.c.started_at, step.c.acted_at, step.c.ended_at)  # fmt: skip
     _move(connection, sa.update(incident).where(OPEN), seconds, incident.c.fault_at, incident.c.opened_at)
     _move(connection, sa.update(debit), seconds, debit.c.at)
+    _move(connection, sa.update(checkpoint), seconds, checkpoint.c.seen_at)
+    _move(connection, sa.update(checkpoint_reader), seconds, checkpoint_reader.c.looked_at)
     _move(connection, sa.update(outbox).where(outbox.c.delivered_at.is_(None)), seconds, outbox.c.due_at)
     _move(connection, sa.update(signal).where(signal.c.handled_at.is_(None)), seconds, signal.c.received_at)
 

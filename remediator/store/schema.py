@@ -70,6 +70,7 @@ incident = sa.Table(
     sa.Column("held_by", sa.String, nullable=False),
     sa.Column("pool", sa.String, nullable=False),
     sa.Column("dry_run", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("timing", sa.String, nullable=False, server_default="now"),
 )
 # Literals: a planner cannot tell that a query's parameter implies a partial index's condition.
 ENDED: sa.ColumnElement[Any] = sa.literal_column("('closed', 'overridden')")
@@ -155,6 +156,27 @@ strike = sa.Table(
 sa.Index("strike_by_machine", strike.c.machine, strike.c.at)
 sa.Index("strike_by_job", strike.c.job, strike.c.at)
 sa.Index("strike_by_time", strike.c.at)
+
+# The last state an agent saw of each job's checkpoints; ages in `body` count back from `seen_at`.
+checkpoint = sa.Table(
+    "checkpoint",
+    metadata,
+    sa.Column("glob", sa.String, primary_key=True),
+    sa.Column("job", sa.String, primary_key=True),
+    sa.Column("user", sa.String, primary_key=True),
+    sa.Column("jobname", sa.String, primary_key=True),
+    sa.Column("seen_at", sa.Float, nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+
+checkpoint_reader = sa.Table(
+    "checkpoint_reader",
+    metadata,
+    sa.Column("glob", sa.String, primary_key=True),
+    sa.Column("node", sa.String, primary_key=True),
+    sa.Column("looked_at", sa.Float, nullable=False),
+    sa.Column("problem", sa.String, nullable=False),
+)
 
 spare = sa.Table(
     "spare",

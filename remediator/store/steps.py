@@ -15,6 +15,8 @@ from remediator.store.schema import OPEN, UNFINISHED, incident, job_run, step, w
 
 MAIN: sa.ColumnElement[str] = sa.literal_column("'main'")
 BACK: sa.ColumnElement[str] = sa.literal_column("'back'")
+NODE: sa.ColumnElement[str] = sa.literal_column("'node'")
+AWAIT_SAVE: sa.ColumnElement[str] = sa.literal_column("'await-save'")
 RUNNING: sa.ColumnElement[str] = sa.literal_column("'running'")
 Place = tuple[str, str, str]
 """A step's identity: incident, name, subject."""
@@ -63,7 +65,8 @@ _FENCED = (
 
 
 def _ready() -> sa.Select[Any]:
-    """The main track waits for all that is before it; a job or node step for the main track and its own.
+    """The main track waits for all that is before it; a job or node step for the main track and its own. The
+    node track waits for jobs that are given time, too: a spare is not claimed long before it is wanted.
 
     Such a step whose INTENT has no OUTCOME yet waits for nothing: it is looked at first, and before a step of
     the main track looks once more. Of an incident that yields only the way back is walked: its steps wait for
@@ -71,13 +74,16 @@ def _ready() -> sa.Select[Any]:
     """
     before = step.alias("before")
     own = sa.and_(before.c.track == step.c.track, before.c.subject == step.c.subject)
+    given_time = sa.and_(step.c.track == NODE, before.c.name == AWAIT_SAVE)
     blocked = sa.exists().where(
         before.c.incident == step.c.incident,
         before.c.state != sa.literal_column("'done'"),
         before.c.ordinal < step.c.ordinal,
         sa.or_(
             sa.and_(before.c.track == BACK, step.c.track == BACK),
-            sa.and_(step.c.track != BACK, sa.or_(step.c.track == MAIN, before.c.track == MAIN, own)),
+            sa.and_(
+                step.c.track != BACK, sa.or_(step.c.track == MAIN, before.c.track == MAIN, own, given_time)
+            ),
         ),
     )
     tracked = step.c.track.not_in((MAIN, BACK))

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 
 from remediator.clock import Clock
 from remediator.errors import RemediatorError
+from remediator.model.checkpoint import CheckpointLook
 from remediator.model.signal import AgentPush, Signal
 from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
@@ -26,13 +27,15 @@ log = logger(stage="web")
 
 Submit = Callable[[Sequence[Signal]], None]
 Heartbeat = Callable[[str, str, float], None]
+Looks = Callable[[str, Sequence[CheckpointLook], float], None]
 
 
 class Pushes:
     """The agents' door.
 
     `submit` returns once the signals are committed, or raises Retry or BadInput. `heartbeat` gets node,
-    boot id and time of every push that was taken; an empty push is a heartbeat and nothing else.
+    boot id and time of every push that was taken; an empty push is a heartbeat and nothing else. `looks`
+    keeps what an agent has seen of checkpoints.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Pushes:
         auth: AgentAuth,
         submit: Submit,
         heartbeat: Heartbeat,
+        looks: Looks,
         metrics: Metrics,
         clock: Clock,
         body_cap: int,
@@ -48,6 +52,7 @@ class Pushes:
         self._auth = auth
         self._submit = submit
         self._heartbeat = heartbeat
+        self._looks = looks
         self._metrics = metrics
         self._clock = clock
         self._body_cap = body_cap
@@ -85,6 +90,8 @@ class Pushes:
         signals = to_signals(push, now)
         if signals:
             self._submit(signals)
+        if push.checkpoints:
+            self._looks(push.node, push.checkpoints, now)
         self._heartbeat(push.node, push.boot_id, now)
         return len(signals)
 

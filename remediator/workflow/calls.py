@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from remediator.model.checkpoint import NOTHING_KNOWN, Saved
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Outcome, StepRow
 from remediator.model.run import JobRun
@@ -26,6 +27,8 @@ class Call:
     taken_spares: dict[str, str] = field(default_factory=dict)
     then: Call | None = None
     ahead: Ahead | None = field(default=None, compare=False)
+    saved: Saved = NOTHING_KNOWN
+    stopped_at: float | None = None
 
     @property
     def place(self) -> Place:

@@ -12,6 +12,7 @@ from remediator.actuators.scheduler import Scheduler
 from remediator.actuators.spares import Spares
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
+from remediator.model.checkpoint import NOTHING_KNOWN, Saved
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
@@ -63,7 +64,8 @@ class Watched:
 @dataclass(frozen=True)
 class Context:
     """Everything one attempt gets; `runs` are the job runs already on the books, `ahead` is shared by two
-    steps that one worker takes one after the other.
+    steps that one worker takes one after the other. `saved` and `stopped_at` are of `run`, and known to the
+    steps that read checkpoints.
     """
 
     incident: Incident
@@ -78,6 +80,8 @@ class Context:
     together: Together = in_order
     ahead: Ahead | None = None
     watched: Watched = field(default_factory=Watched)
+    saved: Saved = NOTHING_KNOWN
+    stopped_at: float | None = None
 
     @property
     def slurm(self) -> Scheduler:

@@ -9,10 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from remediator.model.checkpoint import Saved
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, StepRow, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
+from remediator.model.timing import Timing
 from remediator.settings import Requeues
 from remediator.store import commands, incidents, spares, steps
 from remediator.store.steps import Place
@@ -26,6 +28,7 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import UNLIMITED, Ledger, resumed, waiting
 from remediator.workflow.plans import main_rows
 from remediator.workflow.requeues import UNCAPPED
+from remediator.workflow.saved import BLIND, READS, Clocks, hasten, stopped_at
 from remediator.workflow.standing import Standing
 from remediator.workflow.step import Local, Step, Writing
 from remediator.workflow.steps import STEPS
@@ -58,11 +61,13 @@ class Engine:
         *,
         requeues: Requeues = UNCAPPED,
         dry_run: bool = False,
+        clocks: Clocks = BLIND,
     ) -> None:
         self.dry_run = dry_run
+        self._clocks = clocks
         self._journal = journal
         self._ledger = ledger
-        self._follow_ups = FollowUps(journal, cluster, requeues)
+        self._follow_ups = FollowUps(journal, cluster, requeues, clocks)
         self._yields = Yields(journal, cluster)
         self.standing = Standing(journal)
 
@@ -98,6 +103,16 @@ class Engine:
     ) -> Incident:
         """Evidence decides about a machine that was only suspect: its plan becomes another one."""
         return change_plan(connection, self._journal, incident, now, **changes)
+
+    def saved(self, connection: sa.Connection, pool: str, run: JobRun) -> Saved:
+        """What is known of the checkpoints of a run in this pool."""
+        return self._clocks.of(connection, pool, run)
+
+    def hasten(
+        self, connection: sa.Connection, incident: Incident, timing: Timing, why: str, now: float
+    ) -> None:
+        """Graver evidence lets jobs that were given time wait less; never the other way."""
+        hasten(connection, self._journal, incident, timing, why, now)
 
     def stop_return(self, connection: sa.Connection, returning: Incident, why: str, now: float) -> bool:
         """End a return because of a new fault; False while one of its writes is under way or half done."""
@@ -222,7 +237,13 @@ class Engine:
         taken = spares.unavailable(connection, incident.id) if row.name == "claim-spare" else {}
         first = may_act and row.attempt == 1  # a step that has to be tried again may have to be for long
         then = self._straight_on(connection, incident, step, now) if first else None
-        return Call(incident, row, may_act, run, runs, spare, taken, then)
+        call = Call(incident, row, may_act, run, runs, spare, taken, then)
+        return self._with_checkpoints(connection, call, run) if run and row.name in READS else call
+
+    def _with_checkpoints(self, connection: sa.Connection, call: Call, run: JobRun) -> Call:
+        """The call, with what agents have seen the run save."""
+        saved = self._clocks.of(connection, call.incident.pool, run)
+        return replace(call, saved=saved, stopped_at=stopped_at(connection, call.incident, run))
 
     def _straight_on(
         self, connection: sa.Connection, incident: Incident, step: Step, now: float

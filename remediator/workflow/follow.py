@@ -18,6 +18,7 @@ from remediator.workflow.forgotten import ASKS, CTLD_STARTED
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import job_rows, loss_rows
 from remediator.workflow.requeues import capped
+from remediator.workflow.saved import BLIND, Clocks, hasten_run, held_for
 from remediator.workflow.silence import HELD, UNFENCED
 from remediator.workflow.successors import JOINED
 from remediator.workflow.suspects import AFTER_FAILURE, change_plan, passed
@@ -36,7 +37,8 @@ def with_survey(names: set[str]) -> set[str]:
 class FollowUps:
     """One method per kind of fact, each in the transaction of the outcome that brought it."""
 
-    def __init__(self, journal: Journal, cluster: str, requeues: Requeues) -> None:
+    def __init__(self, journal: Journal, cluster: str, requeues: Requeues, clocks: Clocks = BLIND) -> None:
+        self._clocks = clocks
         self._journal = journal
         self._cluster = cluster
         self._requeues = requeues
@@ -80,12 +82,16 @@ class FollowUps:
     def _runs(
         self, connection: sa.Connection, incident: Incident, bodies: list[dict[str, Any]], now: float
     ) -> None:
+        incident = incidents.get(connection, incident.id) or incident  # it may be in more haste by now
+        read = self._clocks.are_read(connection, incident, now)
         for body in bodies:
-            found = JobRun.model_validate(body)
-            run = capped(connection, self._cluster, incident.node_uid, found, self._requeues, now)
+            run = self._restartable(connection, incident, JobRun.model_validate(body), now)
             owner = self._claim(connection, incident, run)
             owned = owner == incident.id
-            steps.insert(connection, job_rows(incident.plan, incident.id, run, now, owned=owned))
+            rows = job_rows(
+                incident.plan, incident.id, run, now, owned=owned, waits=incident.waits, read=read
+            )
+            steps.insert(connection, rows)
             meant = "is to be requeued" if run.release == "requeue" else "is left alone"
             why = f"job {run.address} of {run.user} {meant}{f' ({run.why})' if run.why else ''}"
             if owned:
@@ -95,6 +101,7 @@ class FollowUps:
                     notices.post(connection, incident, notices.capped(incident, run), now)
             else:
                 why = f"job {run.address} is already being moved by incident {owner}"
+                self._hasten(connection, incident, owner, run, now)
             self._journal.record(
                 connection,
                 "job-run",
@@ -104,6 +111,22 @@ class FollowUps:
                 target=run.address,
                 detail=run.model_dump(mode="json"),
             )
+
+    def _restartable(
+        self, connection: sa.Connection, incident: Incident, found: JobRun, now: float
+    ) -> JobRun:
+        """The run, to be held where a restart would do harm: to machines, or to what it has computed."""
+        run = capped(connection, self._cluster, incident.node_uid, found, self._requeues, now)
+        why = "" if run.held_because else held_for(self._clocks.of(connection, incident.pool, run))
+        return run.model_copy(update={"held_because": why}) if why and run.release == "requeue" else run
+
+    def _hasten(
+        self, connection: sa.Connection, incident: Incident, owner: str, run: JobRun, now: float
+    ) -> None:
+        other = incidents.get(connection, owner)
+        if other is not None:
+            why = f"incident {incident.id} on {incident.node} needs job {run.address} moved: {incident.cause}"
+            hasten_run(connection, self._journal, other, run, incident.timing, why, now)
 
     def _claim(self, connection: sa.Connection, incident: Incident, run: JobRun) -> str:
         """Who owns the run's one requeue; a dry run takes it from nobody."""

@@ -10,6 +10,7 @@ from remediator.model.incident import HOLD_JOB, RESTART_JOB, SILENT_NODE, Incide
 from remediator.model.message import Message
 from remediator.model.plan import Side, StepRow, Yield
 from remediator.model.run import JobRun
+from remediator.model.timing import CAP_S
 from remediator.store import outbox
 
 
@@ -41,7 +42,12 @@ def look(why: str) -> Message:
 def to_owner(incident: Incident, run: JobRun) -> Message:
     """What happens to somebody's job, and what the owner can do."""
     job = _named(run)
-    if incident.plan == RESTART_JOB:
+    if incident.plan == RESTART_JOB and run.held_because:
+        text = (
+            f"Your {job} crashed ({incident.cause}). It is requeued and waits, held, because "
+            f"{run.held_because}. When you have looked why: `scontrol release {run.address}`."
+        )
+    elif incident.plan == RESTART_JOB:
         text = f"Your {job} crashed ({incident.cause}) and is restarted under the same id."
     elif incident.plan == HOLD_JOB:
         text = (
@@ -66,10 +72,18 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
         )
     else:
         text = (
-            f"{incident.node} under your {job} is failing ({incident.cause}). The job gets SIGTERM, time to "
-            f"save, and is restarted once on other nodes under the same id."
+            f"{incident.node} under your {job} is failing ({incident.cause}). {_given_time(incident)}The job "
+            f"gets SIGTERM, time to save, and is restarted once on other nodes under the same id."
         )
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def _given_time(incident: Incident) -> str:
+    if incident.timing == "at-job-end":
+        return "It is not bad enough to stop the job: it runs on; should that change: "
+    if incident.timing == "at-checkpoint":
+        return f"The job runs on until it has saved next, {CAP_S / 60:.0f} min at the longest. Then: "
+    return ""
 
 
 def _after_silence(run: JobRun) -> str:

@@ -13,12 +13,19 @@ from remediator.model.run import JobRun
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A step's place in a plan; a `job` step stands once per job run and is added by the survey, one
-    `after_loss` only once the run has lost a node to DOWN.
+    `after_loss` only once the run has lost a node to DOWN. One that `waits` is there when jobs are given
+    time, one that is `read` when an agent sees their checkpoints.
     """
 
     name: str
     track: Track
     after_loss: bool = False
+    waits: bool = False
+    read: bool = False
+
+    def stands(self, *, waits: bool, read: bool) -> bool:
+        """Whether it is there from the survey on."""
+        return not self.after_loss and self.waits <= waits and self.read <= read
 
 
 _DRAIN = (Planned("admit", "main"), Planned("drain-slurm", "main"), Planned("fence-node", "main"))
@@ -28,14 +35,18 @@ _MOVE = (
     Planned("start-jobs", "job"),
     Planned("prove-resume", "job"),
 )
+_WAIT = Planned("await-save", "job", waits=True)
+_COUNT = Planned("count-loss", "job", read=True)
 _TEST = (Planned("await-idle", "main"), Planned("validate-node", "main"), Planned("close", "main"))
 PLANS: dict[str, tuple[Planned, ...]] = {
     "replace": (
         *_DRAIN,
         Planned("survey", "main"),
+        _WAIT,
         Planned("hold-place", "job"),
         *_MOVE,
         Planned("free-place", "job"),
+        _COUNT,
         Planned("claim-spare", "node"),
         Planned("validate-spare", "node"),
         Planned("await-empty", "node"),
@@ -46,7 +57,7 @@ PLANS: dict[str, tuple[Planned, ...]] = {
         Planned("rejoin-slurm", "node"),
         Planned("close", "main"),
     ),
-    "move-jobs": (*_DRAIN, Planned("survey", "main"), *_MOVE, Planned("close", "main")),
+    "move-jobs": (*_DRAIN, Planned("survey", "main"), _WAIT, *_MOVE, _COUNT, Planned("close", "main")),
     "drain-only": (*_DRAIN, Planned("close", "main")),
     VALIDATE: (*_DRAIN, *_TEST),
     VALIDATE_ONLY: (*_DRAIN, *_TEST),
@@ -83,12 +94,16 @@ def main_rows(plan: str, incident: str, now: float, facts: dict[str, Any] | None
     ]
 
 
-def job_rows(plan: str, incident: str, run: JobRun, now: float, *, owned: bool) -> list[StepRow]:
+def job_rows(
+    plan: str, incident: str, run: JobRun, now: float, *, owned: bool, waits: bool = False, read: bool = False
+) -> list[StepRow]:
     """The rows of one job run; a run another incident owns is only watched."""
     return [
         _row(incident, planned, ordinal, run.key, now)
         for ordinal, planned in enumerate(PLANS[plan])
-        if planned.track == "job" and not planned.after_loss and (owned or planned.name in ATTACHED)
+        if planned.track == "job"
+        and planned.stands(waits=waits, read=read)
+        and (owned or planned.name in ATTACHED)
     ]
 
 
@@ -101,9 +116,10 @@ def loss_rows(plan: str, incident: str, run: str, now: float) -> list[StepRow]:
     ]
 
 
-def heir_rows(plan: str, incident: str, run: JobRun, now: float) -> list[StepRow]:
+def heir_rows(plan: str, incident: str, run: JobRun, now: float, *, waits: bool) -> list[StepRow]:
     """The rows that a run lacks which was only watched and is owned from now on."""
-    return [row for row in job_rows(plan, incident, run, now, owned=True) if row.name not in ATTACHED]
+    rows = job_rows(plan, incident, run, now, owned=True, waits=waits)
+    return [row for row in rows if row.name not in ATTACHED]
 
 
 def _row(incident: str, planned: Planned, ordinal: int, subject: str, now: float) -> StepRow:

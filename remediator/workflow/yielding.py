@@ -58,7 +58,7 @@ class Yields:
         heir_id = steps.give_up_run(connection, self._cluster, incident.id, run)
         heir = incidents.get(connection, heir_id) if heir_id else None
         if heir is not None:
-            steps.insert(connection, heir_rows(heir.plan, heir.id, run, now))
+            steps.insert(connection, heir_rows(heir.plan, heir.id, run, now, waits=heir.waits))
             why = f"job {run.address} was left by incident {incident.id} and is this incident's now"
             self._journal.record(connection, "job-run", heir, now, why=why, target=run.address)
 

@@ -60,7 +60,7 @@ def test_the_whole_plan_is_recorded_as_what_would_be_done(dry: River) -> None:
     assert (incident.state, incident.dry_run) == ("closed", True)
     assert ": would drain, fence, move its jobs and replace it, because" in incident.sentence
     said = {record["step"]: record["why"] for record in records(dry, "outcome")}
-    assert said.keys() == {planned.name for planned in PLANS["replace"] if not planned.after_loss}
+    assert said.keys() == {one.name for one in PLANS["replace"] if one.stands(waits=False, read=False)}
     for name, step in STEPS.items():
         if isinstance(step, Writing) and name in said:
             assert said[name].startswith("would "), name

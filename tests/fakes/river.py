@@ -21,6 +21,7 @@ from remediator.guard import open_guard
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, is_slurm_worker
 from remediator.kube.spare import SpareKeys
+from remediator.model.checkpoint import CheckpointLook, Checkpoints, JobKey
 from remediator.model.incident import Incident
 from remediator.model.plan import Outcome, StepRow
 from remediator.model.signal import Signal
@@ -36,7 +37,7 @@ from remediator.run.outage import Outage
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool, Requeues, Stage
 from remediator.settings import Crashes as Limits
-from remediator.store import incidents, leadership, signals, steps
+from remediator.store import checkpoints, incidents, leadership, signals, steps
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
 from remediator.workflow.calls import Answer, Call, answers
@@ -44,6 +45,7 @@ from remediator.workflow.context import Conduct, Context, NoSpare, Ports, Watche
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
+from remediator.workflow.saved import Clocks
 from remediator.workflow.steps import STEPS
 from slurm_bridge.model import SlurmJob
 from tests.fakes.kube import FakeCluster
@@ -99,8 +101,12 @@ class River:
         no_spare_of: Mapping[str, NoSpare] | None = None,
         stage: Stage | None = None,
         dry_run: bool = False,
+        policy: rules.Rules | None = None,
+        glob: str = "",
     ) -> None:
         self.dry_run = dry_run
+        self.policy = policy or rules.load()
+        self.glob = glob
         self.folder = folder
         self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
@@ -140,10 +146,11 @@ class River:
         journal = Journal(f"life-{self.lives}", epoch)
         inventory = self.inventory()
         ledger = Ledger(self.budgets, inventory.pool_size, journal)
-        engine = Engine(journal, "test", ledger, requeues=self.requeues, dry_run=self.dry_run)
-        crashes = Crashes(inventory, rules.load(), self.limits, "test", engine, journal)
+        engine = Engine(journal, "test", ledger, requeues=self.requeues, dry_run=self.dry_run,
+                        clocks=Clocks({"training": self.glob} if self.glob else {}))  # fmt: skip
+        crashes = Crashes(inventory, self.policy, self.limits, "test", engine, journal)
         keeper = Keeper(inventory, engine, journal)
-        triage = Triage(inventory, rules.load(), ledger, engine, journal, crashes, keeper)
+        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper)
         self.core = Core(self.store, engine, triage, journal, self.outage.says)
         self.jumps = Jumps(self.own)
         self.answers = []
@@ -205,6 +212,15 @@ class River:
         )
         with self.store.write() as connection:
             signals.insert_new(connection, [signal])
+
+    def sees_saved(self, job: int, *saved_at: float, **seen: Any) -> None:
+        """An agent has just looked: the job's complete checkpoints were written at these times."""
+        ages = tuple(self.clock.now() - at for at in sorted(saved_at, reverse=True))
+        newest = f"step_{len(ages)}" if ages else ""
+        found = Checkpoints(key=JobKey(job=str(job)), newest=newest, ages=ages, **seen)
+        look = CheckpointLook(glob=self.glob, looked_s=0.0, found=(found,))
+        with self.store.write() as connection:
+            checkpoints.put(connection, "login-0", [look], self.own.now())
 
     def watch_jobs(self) -> None:
         """The look at Slurm's job list; no look happens unless a test asks for it."""
@@ -308,6 +324,8 @@ class River:
             call.taken_spares,
             ahead=call.ahead,
             watched=self.watched,
+            saved=call.saved,
+            stopped_at=call.stopped_at,
         )
         return attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
 

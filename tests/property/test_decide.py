@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from remediator.model.incident import Tier
 from remediator.model.machine import TIERS, Machine, Stage, Stages
 from remediator.model.signal import Signal
+from remediator.model.timing import Timing
 from remediator.policy.decide import Situation, decide, plan_at, room
 from remediator.policy.rules import load
 
@@ -143,3 +144,20 @@ def test_the_stage_of_another_tier_changes_nothing(signal: Signal, machine: Mach
     changed = {tier: machine.stage_for(tier) if tier == before.tier else other for tier in TIERS}
     after = decide(signal, Machine.model_validate(machine.model_dump() | {"stage": changed}), RULES, FREE)
     assert before.action == "record" or after == before
+
+
+@given(
+    signal=signals,
+    machine=machines,
+    situation=situations,
+    pool=st.none() | st.sampled_from(get_args(Timing)),
+)
+def test_final_evidence_never_waits_and_a_pool_decides_only_about_evidence_that_may(
+    signal: Signal, machine: Machine, situation: Situation, pool: Timing | None
+) -> None:
+    decision = decide(signal, machine.model_copy(update={"timing": pool}), RULES, situation)
+    said = RULES.rules[decision.rule].timing if decision.rule in RULES.rules else "now"
+    if decision.tier == "T0" or said == "now":
+        assert decision.timing == "now"
+    elif decision.action != "record":
+        assert decision.timing == (pool or said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import cycle
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from remediator.audit import chain
 from remediator.model.incident import HOLD_JOB, RESTART_JOB, Incident
 from remediator.model.plan import Again, Done, Hold, Outcome, StepRow, Unknown, Wait
 from remediator.model.run import JobRun
+from remediator.model.timing import Timing
 from remediator.store import incidents, steps
 from remediator.store.engine import open_store
 from remediator.store.steps import Place
@@ -36,10 +38,14 @@ RUNS = [JobRun(job_id=n, submit_time=100, restart_count=0, address=str(n)) for n
 
 
 def before(row: StepRow, other: StepRow) -> bool:
-    """Whether `row` must wait for `other`: the main track for all, a job for the main track and itself."""
+    """Whether `row` must wait for `other`: the main track for all, a job for the main track and itself; the
+    node track also for jobs that are given time.
+    """
     if other.ordinal >= row.ordinal:
         return False
-    return row.track == "main" or other.track == "main" or other.subject == row.subject
+    own = other.subject == row.subject
+    given_time = row.track == "node" and other.name == "await-save"
+    return row.track == "main" or other.track == "main" or own or given_time
 
 
 ABOUT_A_JOB = {RESTART_JOB, HOLD_JOB}
@@ -48,7 +54,7 @@ ABOUT_A_JOB = {RESTART_JOB, HOLD_JOB}
 class Play:
     """One incident driven by answers instead of workers; every rule is checked after every turn."""
 
-    def __init__(self, plan: str, runs: list[JobRun]) -> None:
+    def __init__(self, plan: str, runs: list[JobRun], timing: Timing = "now") -> None:
         self.store = open_store("sqlite:///:memory:")
         self.engine = Engine(Journal("me", 1), "test")
         self.runs = runs
@@ -57,6 +63,7 @@ class Play:
         self.incident = Incident(
             id="i1", key="k", node="gpu-0", node_uid="u", boot_id="b", slurm_nodes=("w-0",), tier="T0",
             rule="r", cause="XID 79", plan=plan, fault_at=self.now, opened_at=self.now,
+            timing=timing,
         )  # fmt: skip
         with self.store.write() as connection:
             incidents.insert(connection, self.incident)
@@ -132,12 +139,13 @@ class Play:
 @given(
     plan=st.sampled_from(sorted(PLANS)),
     runs=st.integers(0, 3),
+    timing=st.sampled_from(get_args(Timing)),
     script=st.lists(st.tuples(st.sampled_from(sorted(ANSWERS)), st.booleans()), max_size=40),
 )
 def test_every_step_starts_when_all_before_it_is_done_and_not_later(
-    plan: str, runs: int, script: list[tuple[str, bool]]
+    plan: str, runs: int, timing: Timing, script: list[tuple[str, bool]]
 ) -> None:
-    play = Play(plan, RUNS[:runs])
+    play = Play(plan, RUNS[:runs], timing)
     todo = iter(script)
     for kind, all_back in todo:
         places = sorted(play.flying)
@@ -151,8 +159,8 @@ def test_every_step_starts_when_all_before_it_is_done_and_not_later(
     assert play.state() == "closed"
     names = {name for name, _ in play.done()}
     jobs = {planned.name for planned in PLANS[plan] if planned.track == "job"}
-    late = {planned.name for planned in PLANS[plan] if planned.after_loss}
-    assert names == {planned.name for planned in PLANS[plan]} - late - (set() if runs else jobs)
+    there = {planned.name for planned in PLANS[plan] if planned.stands(waits=timing != "now", read=False)}
+    assert names == there - (set() if runs else jobs)
 
 
 @given(stuck=st.sampled_from(["wait", "hold", "again", "unknown"]), which=st.integers(0, 2))

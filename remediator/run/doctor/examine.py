@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from remediator.errors import RemediatorError
-from remediator.run.doctor import kubernetes, service, slurm
+from remediator.run.doctor import checkpoints, kubernetes, service, slurm
 from remediator.run.doctor.finding import Finding, error
 from remediator.run.doctor.site import Site
 
@@ -27,6 +27,7 @@ CHECKS: dict[str, Check] = {
     "pools": kubernetes.pools,
     "spares": kubernetes.spares,
     "acceptance test": kubernetes.acceptance_test,
+    "checkpoints": checkpoints.checkpoint_clock,
     "store": service.store,
     "clock of the store": service.store_clock,
     "leader": service.leader,
@@ -35,7 +36,7 @@ CHECKS: dict[str, Check] = {
     "webhook tokens": service.webhook_tokens,
     "alert rules": service.alert_rules,
 }
-"""By the name their findings bear; `pools` and `spares` have one a pool."""
+"""By the name their findings bear; `pools`, `spares` and `checkpoints` have one a pool."""
 EXIT = {"ok": 0, "warn": 1, "error": 2}
 
 

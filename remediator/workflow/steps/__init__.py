@@ -9,8 +9,10 @@ from remediator.workflow.steps.admit_spare import AdmitSpare
 from remediator.workflow.steps.attach_node import AttachNode
 from remediator.workflow.steps.await_empty import AwaitEmpty
 from remediator.workflow.steps.await_idle import AwaitIdle
+from remediator.workflow.steps.await_save import AwaitSave
 from remediator.workflow.steps.claim_spare import ClaimSpare
 from remediator.workflow.steps.close import Close
+from remediator.workflow.steps.count_loss import CountLoss
 from remediator.workflow.steps.detach_node import DetachNode
 from remediator.workflow.steps.drain_slurm import DrainSlurm
 from remediator.workflow.steps.end_yield import EndYield
@@ -43,6 +45,7 @@ STEPS: dict[str, Step] = {
         DrainSlurm(),
         FenceNode(),
         Survey(),
+        AwaitSave(),
         HoldPlace(),
         ReleaseJobs(),
         RestartJob(),
@@ -50,6 +53,7 @@ STEPS: dict[str, Step] = {
         StartJobs(),
         ProveResume(),
         FreePlace(),
+        CountLoss(),
         ClaimSpare(),
         ValidateSpare(),
         AwaitEmpty(),

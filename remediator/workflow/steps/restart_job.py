@@ -48,5 +48,5 @@ class RestartJob(Writing):
         job = context.slurm.job(context.the_run.job_id)
         started = context.slurm.config().started_at
         if job is not None and not moved_on(job, context.the_run):
-            context.slurm.requeue(job)
+            context.slurm.requeue(job, held=bool(context.the_run.held_because))
         return Wait(f"slurmctld took the requeue of {who(context.run)}", 0.0, requeued(context, started))

@@ -94,4 +94,5 @@ def run_of(job: SlurmJob, sick: frozenset[str]) -> JobRun:
         release=release.act,
         why=release.why,
         started_at=job.start_time,
+        gpus=job.gpus,
     )
