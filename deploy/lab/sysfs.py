@@ -108,13 +108,26 @@ def set_port(root: Path, device: str, **files: str) -> None:
         _put(_below(port, name, "file"), text)
 
 
-def remove_device(root: Path, device: str) -> None:
+def unplug(root: Path, device: str) -> None:
     """The HCA is gone, from its class and from the PCI bus."""
     folder = _below(root / "class" / "infiniband", device, "device")
     hca = (folder / "device").resolve()
-    (root / "bus" / "pci" / "devices" / hca.name).unlink()
-    shutil.rmtree(hca)
-    shutil.rmtree(folder)
+    away = root / "unplugged" / device
+    away.mkdir(parents=True)
+    (away / "pci").symlink_to(os.path.relpath(hca, away))
+    (root / "bus" / "pci" / "devices" / hca.name).rename(away / "listed")
+    hca.rename(away / "hca")
+    folder.rename(away / "class")
+
+
+def plug(root: Path, device: str) -> None:
+    """The HCA that was unplugged is back."""
+    away = _below(root / "unplugged", device, "unplugged device")
+    hca = away / (away / "pci").readlink()
+    (away / "class").rename(root / "class" / "infiniband" / device)
+    (away / "hca").rename(hca)
+    (away / "listed").rename(root / "bus" / "pci" / "devices" / hca.name)
+    shutil.rmtree(away)
 
 
 def set_counter(root: Path, device: str, counter: str, value: int) -> None:

@@ -33,8 +33,11 @@ def test_an_hca_hangs_beside_its_gpu_until_it_falls_off(tree: Path) -> None:
     hca = (tree / "class/infiniband/mlx5_3/device").resolve()
     gpu = (tree / "bus/pci/devices/0000:5d:00.0").resolve()
     assert (hca.parent, (hca / "vendor").read_text()) == (gpu.parent, "0x15b3\n")
-    sysfs.remove_device(tree, "mlx5_3")
+    sysfs.unplug(tree, "mlx5_3")
     assert (hca.exists(), gpu.exists(), (tree / "class/infiniband/mlx5_3").exists()) == (False, True, False)
+    sysfs.plug(tree, "mlx5_3")
+    assert (tree / "class/infiniband/mlx5_3/device").resolve() == hca
+    assert (tree / "bus/pci/devices/0000:5e:00.0/vendor").read_text() == "0x15b3\n"
 
 
 def test_temperatures_are_thousandths_of_a_degree(tree: Path) -> None:

@@ -239,7 +239,7 @@ def test_where_all_is_ethernet_only_what_sits_beside_a_gpu_has_a_rail(fabric: Fa
 
 def test_an_hca_gone_from_the_bus_is_told_and_its_port_is_down(fabric: Fabric) -> None:
     fabric.look()
-    sysfs.remove_device(fabric.sys, "mlx5_3")
+    sysfs.unplug(fabric.sys, "mlx5_3")
     (event,) = fabric.look(300)
     assert (event.kind, event.pci, event.extra["rail"]) == ("hca-gone", "0000:5e:00", "3")
     assert fabric.value("up") == 0
@@ -248,7 +248,7 @@ def test_an_hca_gone_from_the_bus_is_told_and_its_port_is_down(fabric: Fabric) -
 
 def test_an_hca_that_an_agent_before_saw_is_missed_in_the_same_boot_only(fabric: Fabric) -> None:
     fabric.look()
-    sysfs.remove_device(fabric.sys, "mlx5_3")
+    sysfs.unplug(fabric.sys, "mlx5_3")
     fabric.begin()
     assert [event.kind for event in fabric.look(60)] == ["hca-gone"]
     fabric.node.boot.write_text("22222222-2222-2222-2222-222222222222\n")
