@@ -59,9 +59,13 @@ class Injector:
         """Set what a node's HCA says of its port: state="1: DOWN", phys_state="3: Disabled", rate="..."."""
         sysfs.set_port(self._node(node_name).folder / "sys", device, **files)
 
-    def hca(self, node_name: str, device: str, plugged: bool) -> None:
-        """An HCA falls off the bus, or is back."""
-        (sysfs.plug if plugged else sysfs.unplug)(self._node(node_name).folder / "sys", device)
+    def hca_gone(self, node_name: str, device: str) -> None:
+        """An HCA falls off the bus."""
+        sysfs.unplug(self._node(node_name).folder / "sys", device)
+
+    def hca_back(self, node_name: str, device: str) -> None:
+        """The HCA that was gone is back."""
+        sysfs.plug(self._node(node_name).folder / "sys", device)
 
     def heat(self, node_name: str, gpu: int, celsius: float) -> None:
         """Set a GPU's temperature."""

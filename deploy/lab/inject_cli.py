@@ -83,11 +83,11 @@ def ib_port(context: typer.Context, node: str, device: str, state: str, phys_sta
     typer.echo(f"{device} of {node} says {state}, {phys_state}")
 
 
-@inject.command()
-def hca(context: typer.Context, node: str, device: str, cable: Cable) -> None:
-    """An HCA falls off the bus (cut), or is back (plug)."""
-    _lab(context).inject.hca(node, device, cable is Cable.PLUG)
-    typer.echo(f"{device} of {node} is {'back' if cable is Cable.PLUG else 'gone'}")
+@inject.command("hca-gone")
+def hca_gone(context: typer.Context, node: str, device: str) -> None:
+    """An HCA falls off the bus."""
+    _lab(context).inject.hca_gone(node, device)
+    typer.echo(f"{device} of {node} is gone until the lab is made anew")
 
 
 @inject.command()

@@ -24,12 +24,12 @@ def test_an_adapter_that_is_gone_moves_its_job_once(site: Site) -> None:
     site.trains(job)
     (sick,) = job.workers()
     node = site.node_of(sick)
-    site.lab.inject.hca(node, "mlx5_3", plugged=False)
+    site.lab.inject.hca_gone(node, "mlx5_3")
     try:
         site.moves(job)
         incident = site.closes(node)
     finally:
-        site.lab.inject.hca(node, "mlx5_3", plugged=True)
+        site.lab.inject.hca_back(node, "mlx5_3")
     assert (incident["rule"], incident["tier"]) == ("hca-gone", "T0")
     assert servers.counts(sick, node, job.address) == ONE_OF_EACH
     assert site.controller.audit()["ok"]
