@@ -31,7 +31,7 @@ FAILED = 20
 NOBODY = "system:serviceaccount:slurm:nobody"
 ACCOUNT = "REMEDIATOR_HTTP__AGENT_ACCOUNT"
 # Each test has a GPU of its own: the alerts of the tests before go on for ten minutes.
-THREE_DOORS, TWO_WITNESSES, GAUGE_ALONE, OWN_COUNTER = 1, 2, 3, 4
+THREE_DOORS, TWO_WITNESSES, GAUGE_ALONE, OWN_COUNTER, HOT = 1, 2, 3, 4, 5
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,21 @@ def test_the_agents_counter_tells_what_its_pushes_could_not(site: Site) -> None:
         assert servers.drains(worker) == servers.drain_writes(worker) == 1
     finally:
         site.controller.change("set", "env", "deployment/remediator", f"{ACCOUNT}-")
+
+
+@pytest.mark.slow
+def test_heat_travels_from_the_driver_to_a_drain_once_the_samples_were_asked_for_again(site: Site) -> None:
+    servers = Servers(site.lab)
+    sick, glitch = "worker-0", "worker-1"
+    node, other = site.node_of(sick), site.node_of(glitch)
+    site.lab.inject.heat(node, HOT, 93)
+    site.lab.inject.nvml(other, HOT, "temperature", 2**31 - 16)
+    wait_for("an incident", lambda: site.controller.incidents(node), 240, every=1.0)
+    assert site.closes(node)["rule"] == "thermal-hard"
+    held = 'remediator_thresholds_asked_total{outcome="holds",reason=""}'
+    assert site.controller.metric(held) >= 1
+    assert servers.drains(sick) == servers.drain_writes(sick) == 1
+    assert site.controller.incidents(other) == []
 
 
 def recorded(gpu: int) -> bool:
