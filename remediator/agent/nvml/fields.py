@@ -7,6 +7,7 @@ error rates, which come as a mantissa and an exponent of no documented layout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from remediator.agent.nvml import table
@@ -83,8 +84,9 @@ _LINK_ERRORS: dict[str, tuple[int | None, int | None, int | None]] = {
 }
 
 
+@cache
 def fields(links: int) -> tuple[Field, ...]:
-    """Every field of a GPU with so many links."""
+    """Every field of a GPU with so many links; all such GPUs share them."""
     own = (Field(number, 0, name, key, allowed) for number, name, key, allowed in _DEVICE)
     return (*own, *(field for link in range(links) for field in _of_link(link)))
 

@@ -18,7 +18,6 @@ class TensorActivity:
         self._library, self._handle = library, handle
         self._samples: list[Any] | None = None
         self._has_older = False
-        self._answer: Any = None
 
     def read(self) -> float | None:
         """Percent of time since the last reading; None without an older sample, Failed when unsupported."""
@@ -47,7 +46,7 @@ class TensorActivity:
         self._samples = [self._library.call("nvmlGpmSampleAlloc") for _ in range(2)]
 
     def _between(self, older: Any, newer: Any) -> float:
-        asked = self._answer = self._answer or self._library.new("c_nvmlGpmMetricsGet_t")
+        asked = self._library.question("c_nvmlGpmMetricsGet_t")
         asked.version, asked.numMetrics = _VERSION, 1
         asked.sample1, asked.sample2 = older, newer
         asked.metrics[0].metricId = _ANY_TENSOR

@@ -71,6 +71,7 @@ class Library:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._module: ModuleType | None = None
+        self._questions: dict[str, Any] = {}
 
     def open(self) -> None:
         """Load what is not loaded yet and begin; Unusable when that cannot be."""
@@ -103,9 +104,11 @@ class Library:
         except UnicodeDecodeError:
             raise Failed("garbage") from None
 
-    def new(self, name: str) -> Any:
-        """An instance of the binding's structure `name`."""
-        return getattr(self._module, name)()
+    def question(self, name: str) -> Any:
+        """The binding's structure `name`, the same one each time: this of GPM takes 19 KB."""
+        if name not in self._questions:
+            self._questions[name] = getattr(self._module, name)()
+        return self._questions[name]
 
     def _load(self) -> ModuleType:
         """What is loaded here, by name or by path, is what the binding gets when it asks by the name."""

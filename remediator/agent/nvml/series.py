@@ -72,13 +72,17 @@ class GpuSeries(Collector):
 
 
 def _families(readings: tuple[Reading, ...]) -> Iterator[Metric]:
-    made = {series: _family(series) for series in TABLE}
-    for reading in readings:
-        gpu = (str(reading.gpu.index), reading.gpu.uuid, reading.gpu.pci or "")
-        made[table.LOST].add_metric(gpu, float(reading.lost))
-        for key, value in reading.values.items():
-            made[key.series].add_metric((*gpu, *key.labels), value)
-    return iter(made.values())
+    """One after the other: what a scrape holds at a time counts against the agent's memory."""
+    for series in TABLE:
+        family = _family(series)
+        for reading in readings:
+            gpu = (str(reading.gpu.index), reading.gpu.uuid, reading.gpu.pci or "")
+            if series is table.LOST:
+                family.add_metric(gpu, float(reading.lost))
+            for key, value in reading.values.items():
+                if key.series is series:
+                    family.add_metric((*gpu, *key.labels), value)
+        yield family
 
 
 def _family(series: Series) -> GaugeMetricFamily | CounterMetricFamily:

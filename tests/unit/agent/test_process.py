@@ -124,6 +124,18 @@ def test_process_carries_none_of_the_heavy_libraries() -> None:
     assert not tops & {"kubernetes", "fastapi", "sqlalchemy", "uvicorn", "yaml", "typer", "pynvml"}
 
 
+def test_process_loads_nothing_that_only_its_libraries_want() -> None:
+    program = (
+        "import sys, remediator.agent.__main__, asyncio, html; print(*sys.modules); print(html.escape('<'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded, escaped = done.stdout.splitlines()
+    assert not {"asyncio.base_events", "zipfile", "html.entities"} & set(loaded.split())
+    assert escaped == "&lt;", "what is asked for is loaded all the same"
+
+
 def test_process_pushes_a_lost_gpu_and_lives_on_while_the_driver_hangs(
     tmp_path: Path, controller: Controller
 ) -> None:

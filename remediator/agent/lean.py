@@ -1,0 +1,47 @@
+"""Keeps the process small: without what libraries load and an agent never uses, and without freed memory."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+# glibc's numbers of what is set: one arena, and at most 64 KiB that stay after a large block was freed
+_MALLOC = ((-8, 1), (-3, 64 * 1024), (-1, 64 * 1024), (-2, 16 * 1024))
+
+
+def prepare() -> None:
+    """Before anything else is imported."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        for number, value in _MALLOC:
+            libc.mallopt(number, value)
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # structlog's, for a console
+    _later("asyncio")  # structlog's, for coroutines
+    _later("html")  # http.server's, for pages that list files
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    _later("importlib.metadata", "entry_points", "version")  # pydantic's, to look for its plugins
+
+
+def _later(name: str, *functions: str) -> None:
+    """Let `import name` succeed without it, and `from name import` of these functions: it is loaded when
+    something else in it is used, or when one of them is called.
+    """
+    stub = ModuleType(name)
+
+    def load(attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)  # the import system's own look is no use
+        if sys.modules.get(name) is stub:
+            del sys.modules[name]
+        return getattr(importlib.import_module(name), attribute)
+
+    def late(function: str) -> Any:
+        return lambda *arguments: load(function)(*arguments)  # noqa: PLW0108 - loaded by the call, not before
+
+    stub.__dict__.update({function: late(function) for function in functions})
+    stub.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules.setdefault(name, stub)
