@@ -108,7 +108,7 @@ class Controller:
         self.inbox = Inbox()
         self._lock = lock_file(settings.store.url)
         self.store = open_store(settings.store.url)
-        self.policy = rules.load()
+        self.policy = rules.load(overlay=settings.policy.overlay)
         self.session = Session(loader(settings.kubernetes.kubeconfig, POOL_SIZE), self.clock)
         self.outage = Outage(self.clock)
         self.caches = Caches(self.session, self.clock, self.inbox.nudge, self._kubelet_lost)
