@@ -8,7 +8,7 @@ from typing import Literal
 
 from remediator.model.faults import ASKED_AGAIN, COUNTED, FABRIC
 from remediator.model.incident import Incident, Tier
-from remediator.model.signal import SILENT, Signal
+from remediator.model.signal import CONDITION, SILENT, Signal
 
 Witness = Literal[
     "kernel-log",
@@ -17,11 +17,15 @@ Witness = Literal[
     "own-counters",
     "samples asked for again",
     "two silences",
+    "trusted condition",
     "dcgm-health",
     "dcgm-xid",
     "dcgm-field",
     "node-exporter",
     "gpud",
+    "their kernel-log",
+    "their counters",
+    "nvidia-smi",
     "none",
 ]
 
@@ -44,8 +48,25 @@ _COUNTERS: dict[object, Witness] = {
     "gpud": "gpud",
 }
 _TRUSTED: frozenset[Witness] = frozenset(
-    {"kernel-log", "nvml", "sysfs", "own-counters", "samples asked for again", "two silences"}
+    {
+        "kernel-log",
+        "nvml",
+        "sysfs",
+        "own-counters",
+        "samples asked for again",
+        "two silences",
+        "trusted condition",
+    }
 )
+# What the table of conditions says measured one; nobody outside can send a signal of that source.
+_BY_TABLE: dict[object, Witness] = {
+    "trusted condition": "trusted condition",
+    "dcgm-health": "dcgm-health",
+    "dcgm-xid": "dcgm-xid",
+    "their kernel-log": "their kernel-log",
+    "their counters": "their counters",
+    "nvidia-smi": "nvidia-smi",
+}
 # What the agent read from the driver or from sysfs, and not in the log.
 _BY_READING: dict[str, Witness] = {
     "gpu-lost": "nvml",
@@ -72,6 +93,8 @@ def witness_of(signal: Signal) -> Witness:
         return "two silences" if signal.source == "condition" else "none"
     if signal.kind in ASKED_AGAIN:  # no alert of a threshold counts before the service has asked itself
         return "samples asked for again" if signal.source == "condition" else "none"
+    if signal.source == "condition":
+        return _BY_TABLE.get(signal.detail.get("witness"), "none")
     if signal.source == "agent":
         return _BY_READING.get(signal.kind, "kernel-log")
     if signal.source in _ALERTS and signal.kind in COUNTED:
@@ -152,13 +175,26 @@ def _agree(one: Signal, other: Signal, within: float) -> bool:
 
 
 def _same_fault(one: Signal, other: Signal) -> bool:
-    """Lines of several kinds carry one code; without a code only the kind says what the fault is."""
+    """Lines of several kinds carry one code; without a code only the kind says what the fault is.
+
+    A condition without a code supports the codes that the table names, or another of the same meaning.
+    """
+    if other.kind == CONDITION and one.code is not None:
+        return one.code in other.detail.get("supports", ())
+    if other.kind == CONDITION:
+        return _meaning(one) is not None and _meaning(one) == _meaning(other)
     return other.code == one.code if one.code is not None else (other.kind, other.code) == (one.kind, None)
 
 
 def _speaks_of_health(one: Signal, other: Signal) -> bool:
     """DCGM's checks are about GPUs: a port of the fabric is none of theirs."""
-    return witness_of(other) == "dcgm-health" and not one.kind.startswith(FABRIC)
+    alerts = witness_of(other) == "dcgm-health" and other.kind != CONDITION
+    return alerts and not one.kind.startswith(FABRIC)
+
+
+def _meaning(signal: Signal) -> object:
+    said = signal.detail.get("extra")
+    return said.get("means") if isinstance(said, dict) else None
 
 
 def _same_device(one: Signal, other: Signal) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from remediator.kube.conditions import Condition, of_node, ready_since
 from remediator.kube.errors import Json
 from remediator.kube.read import rows, strings, table, text
 from remediator.kube.soperator import Report, reports
@@ -26,7 +27,8 @@ class Taint:
 class NodeView:
     """One node as last read. `ready` is None when the condition is missing or Unknown. `gpus` are those
     the device plugin calls healthy, of `gpu_capacity`; None while it has not said. `reports` are the
-    conditions that Soperator writes or acts on.
+    conditions that Soperator writes or acts on, `conditions` all but the kubelet's, and `ready_since` is when
+    that last said another thing.
     """
 
     name: str
@@ -42,6 +44,8 @@ class NodeView:
     gpus: int | None = None
     gpu_capacity: int | None = None
     reports: tuple[Report, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    ready_since: float | None = None
 
     @property
     def key(self) -> str:
@@ -72,6 +76,8 @@ def parse_node(raw: Json) -> NodeView | None:
         gpus=_whole(table(status, "allocatable"), GPU),
         gpu_capacity=_whole(table(status, "capacity"), GPU),
         reports=reports(rows(status, "conditions")),
+        conditions=of_node(rows(status, "conditions")),
+        ready_since=ready_since(rows(status, "conditions")),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from remediator.kube import soperator
+from remediator.kube.conditions import Condition, of_worker
 from remediator.kube.errors import Json
 from remediator.kube.read import rows, strings, table, text, words
 
@@ -34,7 +35,7 @@ class PodView:
     """One pod as last read. `deletion` is when its grace ends or ended, in seconds since the epoch: None
     while nobody deletes it, infinite when that cannot be read; `created` likewise. `claims` are DRA resource
     claims. `pinned_to` is the only node it may run on, `unscheduled` why the scheduler finds none; empty when
-    there is no such.
+    there is no such. `slurm` is how slurm-operator mirrors Slurm's states on a worker.
     """
 
     namespace: str
@@ -55,6 +56,7 @@ class PodView:
     pinned_to: str = ""
     unscheduled: str = ""
     created: float | None = None
+    slurm: tuple[Condition, ...] = ()
 
     @property
     def key(self) -> str:
@@ -120,6 +122,7 @@ def parse_pod(raw: Json) -> PodView | None:
         pinned_to=_pinned_to(spec),
         unscheduled=_unscheduled(raw),
         created=_when(meta, "creationTimestamp"),
+        slurm=of_worker(rows(table(raw, "status"), "conditions")),
     )
 
 

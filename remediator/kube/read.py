@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 from remediator.kube.errors import Json
 
@@ -34,3 +35,12 @@ def text(raw: Json, key: str) -> str:
 def strings(raw: Json, key: str) -> dict[str, str]:
     """A map of strings such as labels; its keys recur on every object and are shared."""
     return {sys.intern(name): value for name, value in table(raw, key).items() if isinstance(value, str)}
+
+
+def moment(raw: Json, key: str) -> float | None:
+    """The time under `key` in seconds since the epoch; None when it is none, or has no zone."""
+    try:
+        at = datetime.fromisoformat(text(raw, key))
+        return at.timestamp() if at.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from remediator.kube.errors import Json
-from remediator.kube.read import text
+from remediator.kube.read import moment, text
 
 WORKER, YES = "slurm.nebius.ai/worker", "true"
 WORKER_SELECTOR = f"{WORKER}={YES}"
@@ -63,12 +62,4 @@ def is_worker(labels: Mapping[str, str]) -> bool:
 
 def _report(row: Json) -> Report:
     fields = (text(row, "type"), text(row, "status"), text(row, "reason"), text(row, "message"))
-    return Report(*fields, _moment(text(row, "lastTransitionTime")))
-
-
-def _moment(written: str) -> float | None:
-    try:
-        at = datetime.fromisoformat(written)
-        return at.timestamp() if at.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
+    return Report(*fields, moment(row, "lastTransitionTime"))

@@ -7,7 +7,9 @@ from remediator.model.run import JobRun
 
 
 class JobEnd(Ours):
-    """One ended run. `job` names all runs and all tasks of one submission, `work` also its resubmissions."""
+    """One ended run. `job` names all runs and all tasks of one submission, `work` also its resubmissions.
+    `remembered_s`: Slurm forgets it so long after its end; None when that is not known.
+    """
 
     run: JobRun
     job: str
@@ -17,6 +19,7 @@ class JobEnd(Ours):
     signal: int = 0
     began: float | None = None
     ended: float
+    remembered_s: float | None = None
 
     @property
     def how(self) -> str:

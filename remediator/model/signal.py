@@ -13,6 +13,12 @@ MAX_RAW = 2048
 SILENT = "silent"
 """Kind of a signal that carries both witnesses: a machine's agent and its slurmd are silent."""
 
+CONDITION = "condition"
+"""Kind of a signal about a condition of a node that names no code; what it means is in its detail."""
+
+ONLY_RECORDED = "only_recorded"
+"""Detail of a signal of our own looks that is written down, with the sentence in `says`, and never judged."""
+
 
 class KernelEvent(Ours):
     """One kernel-log line as parsed; `pci` is lower-case dddd:bb:dd or None."""

@@ -169,6 +169,12 @@ class Metrics:
             outcome=("ok", "error"),
         )
         self._thresholds, self._implausible = _of_thresholds(own)
+        self._conditions = _counter(
+            own,
+            "node_conditions_total",
+            "Faults that other tools wrote on nodes; types of conditions that nobody knows.",
+            outcome=("evidence", "recorded", "again", "unknown-type"),
+        )
         self._batch = Histogram(
             PREFIX + "intake_batch_size", "Signals per commit.", buckets=ROW_BUCKETS, registry=own
         )
@@ -236,6 +242,10 @@ class Metrics:
     def implausible(self, samples: int) -> None:
         """Count samples that were dropped."""
         self._implausible.inc(samples)
+
+    def condition_seen(self, outcome: str, count: int = 1) -> None:
+        """Count what a look at the conditions of nodes found: `again` is a fault that had gone."""
+        self._conditions.at(outcome).inc(count)
 
     def intake_committed(self, rows: int, seconds: float) -> None:
         """Record one commit of the intake: its rows and how long it took."""

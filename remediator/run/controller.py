@@ -36,11 +36,12 @@ from remediator.run.backfill import Backfill, query_of, sources_of
 from remediator.run.caches import Caches
 from remediator.run.core import Core
 from remediator.run.crashes import Crashes
+from remediator.run.drains import LastList
 from remediator.run.failpoint import from_environment
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inbox import Inbox
-from remediator.run.job_ends import JobEnds
 from remediator.run.leader import Leader, lock_file
+from remediator.run.lookouts import lookouts
 from remediator.run.loop import CoreLoop
 from remediator.run.lost_runs import Keeper
 from remediator.run.mirror import Mirror
@@ -48,7 +49,6 @@ from remediator.run.outage import Outage
 from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
-from remediator.run.soperator import Soperator
 from remediator.run.thresholds import Thresholds
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
@@ -74,6 +74,7 @@ LOST_LEADERSHIP = 70
 POOL_SIZE = 40  # twelve workers and their readers, two watches, reviews, and some air
 CORE_LIMIT_S = 60.0
 REVIEW_S = 3.0
+LATE_S = 15.0  # by then the look for silence has failed to read Slurm's nodes
 log = logs.logger(stage="controller")
 SWITCH_S = 0.0005
 """For how long a thread with an answer in hand waits for one that computes; Python says 5 ms."""
@@ -138,12 +139,12 @@ class Controller:
         self.backfill = Backfill(
             sources_of(settings), settings.webhook, self.thresholds.submit, self.metrics, self.clock
         )
-        self.job_ends = JobEnds(self.slurm, self.intake.submit, self.clock, settings.slurm.job_ends_s)
         self.heartbeats = Heartbeats(self.clock)
+        self.listed = LastList(self.slurm, self.clock, settings.slurm.poll_idle_s + LATE_S)
         self.silence = self._silence()
-        self.soperator = Soperator(
-            self.slurm, self.inventory, self.caches.nodes.objects, self.intake.submit, self.clock,
-            self.settings.slurm.poll_idle_s,
+        self.looks = lookouts(
+            settings, self.slurm, self.listed, self.caches, self.inventory, self.store, self.metrics,
+            self.intake.submit, self.clock,
         )  # fmt: skip
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
@@ -162,9 +163,9 @@ class Controller:
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
         self._thread("thresholds", self.thresholds.run)
-        self._thread("job-ends", self.job_ends.run)
         self._thread("silence", self.silence.run)
-        self._thread("soperator", self.soperator.run)
+        for look in self.looks:
+            self._thread(look.stage, look.run)
         self.metrics.dry_run(self.settings.dry_run)
         self.metrics.frozen(lambda: self.outage.says() is not None)
         if self.settings.dry_run:
@@ -177,9 +178,9 @@ class Controller:
         self.server.stop()
         self.backfill.stop()
         self.thresholds.stop()
-        self.job_ends.stop()
         self.silence.stop()
-        self.soperator.stop()
+        for look in self.looks:
+            look.stop()
         self.intake.stop()
         self.workers.stop()
         self.mirror.stop()
@@ -313,6 +314,7 @@ class Controller:
             self.outage,
             self.clock,
             self.settings.slurm.poll_idle_s,
+            self.listed.keep,
         )
 
     def _channels(self) -> list[Channel]:

@@ -25,6 +25,7 @@ from remediator.workflow.forgotten import ASKS
 from remediator.workflow.journal import Journal
 
 SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
+FORGETFUL_S = 15.0  # a Slurm that forgets a job so soon must be asked to restart it at once
 T2_S = 60.0
 START_S = 300.0  # a large checkpoint takes minutes to load
 MOVES = ("move-jobs", "replace")
@@ -61,7 +62,7 @@ class Crashes:
         if signal.kind == JOB_WATCH:
             return "the ends of Slurm's jobs are watched from now on", None
         end = JobEnd.model_validate(signal.detail)
-        if now - signal.received_at < SETTLE_S or self._is_moving(connection, end):
+        if now - signal.received_at < _settle_s(end) or self._is_moving(connection, end):
             return None
         machines = self._machines(end)
         if not machines:
@@ -227,6 +228,11 @@ class Crashes:
         self._engine.start(connection, incident, now)
         self._engine.adopt(connection, incident, end.run, now)
         return incident.id
+
+
+def _settle_s(end: JobEnd) -> float:
+    is_forgotten_soon = end.remembered_s and end.remembered_s < FORGETFUL_S
+    return 0.0 if is_forgotten_soon else SETTLE_S
 
 
 def _key(end: JobEnd) -> str:

@@ -88,6 +88,10 @@ class CachedInventory:
             return False
         return self._pool_of(found) is not None or SpareKeys().spare in found.labels
 
+    def in_pool(self, node: NodeView) -> bool:
+        """Whether a pool's selector matches the node."""
+        return self._pool_of(node) is not None
+
     def is_soperators(self, node: NodeView) -> bool:
         """Whether Soperator runs the node's pool: its worker or its conditions are on a node of it."""
         return self._pool_of(node) in self._soperators()

@@ -35,8 +35,13 @@ class Look(ABC):
     def run(self) -> None:
         """Look until stopped."""
         while not self._stopping.is_set():
+            pause = self.pause()
             self.look()
-            self._stopping.wait(self._every_s)
+            self._stopping.wait(pause)
+
+    def pause(self) -> float:
+        """Seconds until the look after the next."""
+        return self._every_s
 
     def stop(self) -> None:
         """End the loop after the present look."""

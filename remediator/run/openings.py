@@ -17,7 +17,9 @@ from remediator.model.timing import hastier
 from remediator.policy.decide import STRIKES, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.storeview import StoreView
+from remediator.signals.drains import DRAIN
 from remediator.store import incidents, signals
+from remediator.workflow.ending import end
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -28,6 +30,13 @@ class Inventory(Protocol):
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name, or None."""
+
+
+def quoting(signal: Signal, decision: Decision) -> Decision:
+    """The decision with the words of whoever drained the node, if the signal is about that."""
+    if signal.kind != DRAIN:
+        return decision
+    return decision.model_copy(update={"sentence": f"{decision.sentence}; {signal.detail.get('says')}"})
 
 
 class Openings:
@@ -80,6 +89,17 @@ class Openings:
         if not self._engine.dry_run:
             self._ledger.drain(connection, incident, now)
         self._engine.start(connection, incident, now)
+
+    def drain_over(self, connection: sa.Connection, signal: Signal, now: float) -> tuple[str, str | None]:
+        """Whoever lifted a drain has decided: an incident on it alone that waits at the door ends."""
+        says = str(signal.detail.get("says"))
+        for held in incidents.held_at_the_door(connection):
+            incident = incidents.get(connection, held.id)
+            evidence = [one.dedupe for one in signals.of_incident(connection, held.id)]
+            if incident is not None and evidence == [signal.detail.get("drain")]:
+                end(connection, self._journal, incident, says, now)
+                return f"{says}: incident {held.id} ends with it", held.id
+        return f"{says}: recorded", None
 
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""

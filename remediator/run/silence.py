@@ -40,7 +40,9 @@ class Hosts(Protocol):
 
 
 class Silence:
-    """One look every `every_s` seconds, every 5 s while one is silent, at once when a kubelet is lost."""
+    """One look every `every_s` seconds, every 5 s while one is silent, at once when a kubelet is lost.
+    `listed` is told of each list of Slurm's nodes that was read.
+    """
 
     def __init__(
         self,
@@ -53,8 +55,10 @@ class Silence:
         outage: Outage,
         clock: Clock,
         every_s: float,
+        listed: Callable[[Sequence[SlurmNode]], None] = lambda _: None,
     ) -> None:
         self._port = port
+        self._listed = listed
         self._heartbeats = heartbeats
         self._hosts = hosts
         self._nodes = nodes
@@ -91,7 +95,9 @@ class Silence:
             if self._watch_age() > STALE_S:
                 self._outage.saw(BLIND)
                 return True
-            slurm = {node.name: node for node in self._port.nodes(deadline=DEADLINE_S)}
+            nodes = self._port.nodes(deadline=DEADLINE_S)
+            self._listed(nodes)
+            slurm = {node.name: node for node in nodes}
             self._remember(slurm)
             sights = self._sights(slurm)
             self._outage.saw(outage(sights))

@@ -10,18 +10,19 @@ from remediator.model.decision import Decision
 from remediator.model.faults import ASKED_AGAIN
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
-from remediator.model.signal import Signal
+from remediator.model.signal import ONLY_RECORDED, Signal
 from remediator.model.timing import hastier
 from remediator.observe.logs import logger
 from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
-from remediator.run.openings import Inventory, Openings
+from remediator.run.openings import Inventory, Openings, quoting
 from remediator.run.storeview import StoreView
 from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.run.tellings import tell_once
 from remediator.signals.answers import ANSWERS
+from remediator.signals.drains import DRAIN, DRAIN_OVER
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -30,6 +31,7 @@ from remediator.workflow import notices
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
+from remediator.workflow.suspects import AFTER_FAILURE
 
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 OWN_LOOKS = frozenset({"slurm", "condition"})
@@ -113,6 +115,10 @@ class Triage:
             return self._judge_end(connection, view, signal, self._crashes, now)
         if signal.kind == LOST_RUN and self._keeper is not None:
             return self._keeper.judge(connection, signal, now)
+        if signal.detail.get(ONLY_RECORDED):
+            return f"{signal.detail.get('says')}: recorded", None
+        if signal.kind == DRAIN_OVER:
+            return self.openings.drain_over(connection, signal, now)
         if signal.kind in TOLD:
             return _told(connection, signal, now)
         if signal.kind in ANSWERS:
@@ -155,7 +161,7 @@ class Triage:
             return self._fold(connection, view, signal, machine, existing, now)
         if machine is not None and _came_back_unseen(connection, machine, now):
             return None
-        decision = decide(signal, machine, self._rules, view.of(machine))
+        decision = quoting(signal, decide(signal, machine, self._rules, view.of(machine)))
         if machine is None or decision.action == "record":
             tell_once(connection, signal, decision, now)
             return decision.sentence, None
@@ -244,7 +250,7 @@ class Triage:
         unfenced = machine.model_copy(update={"fenced_by": None})
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         folds = f"{signal.what} on {signal.node} folds into incident {suspected.id}"
-        if decision.action == "record":
+        if decision.action == "record" or decision.plan in AFTER_FAILURE:
             return folds, suspected.id
         evidence = self._evidence(connection, signal, machine, decision, now)
         if evidence is None:
@@ -270,6 +276,8 @@ class Triage:
             past = signals.of_incident(connection, closed.id)
             if overruled(signal, past, closed, machine.boot_id):
                 return Verdict(False, f"a person has overridden incident {closed.id} for this: recorded")
+        if signal.kind == DRAIN and decision.plan in AFTER_FAILURE:
+            return Verdict(True, "Slurm's own record, and no job is interrupted for it")
         within = AGREE_S[decision.tier]
         others = signals.of_node(connection, signal.node, signal.seen_at - within)
         verdict = judge(signal, others, machine.boot_id, decision.tier, now)

@@ -155,7 +155,7 @@ class Slurm(Section):
     """Seconds between asking whether Slurm answers while no node is under treatment."""
 
     job_ends_s: float = Field(default=30.0, ge=2, le=120)
-    """Seconds between looks at Slurm's job list for jobs that crashed; Slurm forgets them after MinJobAge."""
+    """Seconds between looks at Slurm's job list for jobs that crashed; half of MinJobAge if that is less."""
 
     @model_validator(mode="after")
     def _a_worker_is_named(self) -> Self:

@@ -14,7 +14,7 @@ from remediator.model.faults import NAMED
 from remediator.model.signal import Signal
 from remediator.settings import Webhook
 from remediator.signals.alertmanager import Alert
-from remediator.signals.plain import BOOT_ID, PCI, shown, small, storable
+from remediator.signals.plain import BOOT_ID, bus, shown, small, storable
 
 RESOLVED = "alert-resolved"
 REFUSED = "alert-refused"
@@ -26,7 +26,6 @@ Door = Literal["webhook", "backfill"]
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PORT = re.compile(r":[0-9]{1,5}$")
 _CODE = re.compile(r"[0-9]{1,10}", re.ASCII)
-_BUS = re.compile(r"(?:0000)?(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?")
 _PCI_LABELS = ("pci", "pci_bus_id")
 
 
@@ -129,9 +128,7 @@ def _kind(labels: Mapping[str, str], names: Webhook, code: int | None) -> str:
 
 
 def _pci(labels: Mapping[str, str]) -> str | None:
-    """The address as the kernel log has it; DCGM writes eight digits of domain, upper case and a function."""
-    match = _BUS.fullmatch(labels.get(_first(labels, _PCI_LABELS), "").lower())
-    return match["device"] if match and PCI.fullmatch(match["device"]) else None
+    return bus(labels.get(_first(labels, _PCI_LABELS), ""))
 
 
 def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:

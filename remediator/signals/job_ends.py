@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from remediator.model.job_end import JobEnd
 from remediator.model.run import JobRun
-from remediator.model.signal import Signal
+from remediator.model.signal import ONLY_RECORDED, Signal
 from remediator.signals.plain import shown
 from slurm_bridge.kinds import classify
 from slurm_bridge.model import SlurmJob
 
 JOB_ENDED = "job-ended"
 JOB_WATCH = "job-watch"
+END_UNSEEN = "job-end-unseen"
 # What a scancel, a time limit, a preemption or a deadline ends is no news.
 BAD_ENDS = frozenset({"FAILED", "NODE_FAIL", "OUT_OF_MEMORY"})
 
@@ -23,12 +24,24 @@ def watch_began(now: float) -> Signal:
     return _signal(JOB_WATCH, now, now, JOB_WATCH, {})
 
 
-def job_ends(jobs: Iterable[SlurmJob], now: float) -> list[Signal]:
+def job_ends(jobs: Iterable[SlurmJob], now: float, remembered_s: float | None = None) -> list[Signal]:
     """One signal per ended batch run; Slurm keeps showing a run for MinJobAge, `dedupe` makes it one row."""
-    return [_ended(job, now) for job in jobs if job.batch and job.is_over and job.state in BAD_ENDS]
+    bad = [job for job in jobs if job.batch and job.is_over and job.state in BAD_ENDS]
+    return [_ended(job, now, remembered_s) for job in bad]
 
 
-def _ended(job: SlurmJob, now: float) -> Signal:
+def end_unseen(job_id: int, min_job_age: float | None, now: float) -> Signal:
+    """A job that ran a look ago is not known to Slurm any more: nobody can say how it ended."""
+    age = "MinJobAge" if min_job_age is None else f"MinJobAge, {min_job_age:.0f} s,"
+    says = (
+        f"job {job_id} was RUNNING and is gone, its end not seen: {age} is too short for the looks; "
+        "it is not restarted, and no node is blamed"
+    )
+    detail = {"says": says, "job": job_id, ONLY_RECORDED: True}
+    return _signal(END_UNSEEN, now, now, f"{END_UNSEEN}:{job_id}:{now:.3f}", detail)
+
+
+def _ended(job: SlurmJob, now: float, remembered_s: float | None) -> Signal:
     end = JobEnd(
         run=_run(job),
         job=str(job.array_job_id or job.het_job_id or job.job_id),
@@ -38,6 +51,7 @@ def _ended(job: SlurmJob, now: float) -> Signal:
         signal=job.exit.signal or 0,
         began=job.start_time,
         ended=job.end_time if job.end_time is not None else now,
+        remembered_s=remembered_s,
     )
     detail = end.model_dump(mode="json")
     return _signal(JOB_ENDED, end.ended, now, f"{JOB_ENDED}:{end.run.key}", detail)

@@ -10,7 +10,16 @@ END_OF_TIME = 253_402_300_799.0  # the last second that a calendar date can name
 LARGEST_INT = 2**31 - 1
 LONGEST_EXTRA = 4096
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}")
+BUS = re.compile(r"(?:0000)?(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?")
 BOOT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
+
+
+def bus(written: str) -> str | None:
+    """A PCI address as the kernel log has it, else None; DCGM writes eight digits of domain, upper case and a
+    function.
+    """
+    match = BUS.fullmatch(written.lower())
+    return match["device"] if match and PCI.fullmatch(match["device"]) else None
 
 
 def small(number: int | None) -> int | None:

@@ -44,6 +44,7 @@ class FakeSlurm(Ctld):
     ) -> None:
         super().__init__(clock, nodes, kill_wait)
         self.is_up = True
+        self.min_job_age = 300
         self.before: Hook = _no_hook
         self.after: Hook = _no_hook
         self.writes: list[Write] = []
@@ -111,7 +112,8 @@ class FakeSlurm(Ctld):
         self._enter("config", "")
         self.after("config", "")
         clock = int(self.clock.now())
-        return SlurmConfig("26.05.5", self.kill_wait, 300, 30, True, self._started_at, clock)
+        age = self.min_job_age
+        return SlurmConfig("26.05.5", self.kill_wait, age, 30, True, self._started_at, clock)
 
     def ping(self, *, deadline: float) -> None:
         """See SlurmPort."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from remediator.clock import ManualClock
 from remediator.errors import Retry
 from remediator.model.signal import Signal
-from remediator.run.job_ends import JobEnds
+from remediator.run.job_ends import LEARN_S, JobEnds
 from slurm_bridge.model import SlurmJob
 from tests.fakes.slurm import FakeSlurm
 
@@ -85,3 +85,98 @@ def test_a_quiet_cluster_is_asked_for_states_alone() -> None:
     slurm.before = lambda op, _target: asked.append(op)
     JobEnds(slurm, door.submit, clock, 30.0).look()
     assert asked == ["job_states"]
+
+
+def runs(slurm: FakeSlurm, clock: ManualClock, **more: float) -> int:
+    job = SlurmJob(job_id=0, state="PENDING", user="alice", name="train", batch=True, requeue=True)
+    job_id = slurm.submit(job, seconds=more.get("seconds", 9_999.0), exit_code=1)
+    clock.advance(1.5)
+    slurm.jobs(deadline=5.0)
+    return job_id
+
+
+def test_looks_come_twice_while_slurm_remembers_a_job_and_at_most_every_second() -> None:
+    clock = ManualClock()
+    slurm = FakeSlurm(clock)
+    paces = {}
+    for age in (0, 1, 2, 10, 59, 300):
+        slurm.min_job_age = age
+        paces[age] = JobEnds(slurm, Door().submit, clock, 30.0).pause()
+    assert paces == {0: 30.0, 1: 1.0, 2: 1.0, 10: 5.0, 59: 29.5, 300: 30.0}
+
+
+def test_a_minjobage_that_cannot_be_read_keeps_what_is_known() -> None:
+    clock = ManualClock()
+    slurm = FakeSlurm(clock)
+    slurm.min_job_age = 2
+    ends = JobEnds(slurm, Door().submit, clock, 30.0)
+    assert ends.pause() == 1.0
+    slurm.is_up = False
+    clock.advance(LEARN_S)
+    assert ends.pause() == 1.0
+
+
+def test_a_job_that_vanishes_between_two_looks_is_recorded_once_and_not_restarted() -> None:
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    ends = JobEnds(slurm, door.submit, clock, 30.0)
+    job_id = runs(slurm, clock)
+    ends.look()
+    slurm.forget(job_id)
+    door.shut = True
+    ends.look()
+    door.shut = False
+    ends.look()
+    ends.look()
+    assert door.taken == ["job-watch", "job-end-unseen"]
+
+
+def test_a_job_whose_end_was_seen_may_be_forgotten() -> None:
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    ends = JobEnds(slurm, door.submit, clock, 30.0)
+    job_id = runs(slurm, clock, seconds=1.0)
+    ends.look()
+    clock.advance(20.0)
+    ends.look()
+    slurm.forget(job_id)
+    ends.look()
+    assert door.taken == ["job-watch", "job-ended"]
+
+
+def test_a_job_that_is_forgotten_while_its_processes_end_has_ended_as_it_was_last_seen() -> None:
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    ends = JobEnds(slurm, door.submit, clock, 30.0)
+    job_id = runs(slurm, clock)
+    held = slurm._jobs[job_id]
+    held.seen = replace(held.seen, state="FAILED", flags=frozenset({"COMPLETING"}))
+    ends.look()
+    slurm.forget(job_id)
+    ends.look()
+    assert door.taken == ["job-watch", "job-ended"]
+
+
+def test_one_that_is_forgotten_between_its_state_and_its_record_is_not_lost() -> None:
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    ends = JobEnds(slurm, door.submit, clock, 30.0)
+    job_id = runs(slurm, clock)
+    ends.look()
+    held = slurm._jobs[job_id]
+    held.seen = replace(held.seen, state="FAILED")
+    slurm.before = lambda op, _target: slurm.forget(job_id) if op == "job" and job_id in slurm._jobs else None
+    ends.look()
+    assert door.taken == ["job-watch", "job-end-unseen"]
+
+
+def test_a_slurm_that_knows_a_job_better_than_its_list_is_believed() -> None:
+    """An empty list of states may be no answer."""
+    clock = ManualClock()
+    slurm, door = FakeSlurm(clock), Door()
+    ends = JobEnds(slurm, door.submit, clock, 30.0)
+    runs(slurm, clock)
+    ends.look()
+    slurm.job_states = lambda *, deadline: ()  # type: ignore[method-assign]
+    ends.look()
+    assert door.taken == ["job-watch"]

@@ -1,0 +1,40 @@
+"""The one list of looks that a controller takes, each in a thread of its own."""
+
+from __future__ import annotations
+
+from remediator.clock import Clock
+from remediator.observe.metrics import Metrics
+from remediator.run.caches import Caches
+from remediator.run.conditions import Began, NodeConditions
+from remediator.run.drains import Drains, LastList
+from remediator.run.inventory import CachedInventory
+from remediator.run.job_ends import JobEnds
+from remediator.run.looks import Look, Submit
+from remediator.run.soperator import Soperator
+from remediator.settings import Settings
+from remediator.signals import conditions, drains, reporters
+from remediator.store.engine import Store
+from slurm_bridge.port import SlurmPort
+
+
+def lookouts(
+    settings: Settings,
+    slurm: SlurmPort,
+    listed: LastList,
+    caches: Caches,
+    inventory: CachedInventory,
+    store: Store,
+    metrics: Metrics,
+    submit: Submit,
+    clock: Clock,
+) -> list[Look]:
+    """All of them; nobody has looked yet."""
+    nodes, pods = caches.nodes.objects, caches.pods.objects
+    idle_s = settings.slurm.poll_idle_s
+    watched, drained = Began(store, conditions.WATCH), Began(store, drains.WATCH)
+    return [
+        JobEnds(slurm, submit, clock, settings.slurm.job_ends_s),
+        Soperator(slurm, inventory, nodes, submit, clock, idle_s),
+        NodeConditions(reporters.load(), inventory, nodes, pods, watched, metrics, submit, clock),
+        Drains(listed, inventory, nodes, drained, submit, clock),
+    ]
