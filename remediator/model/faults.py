@@ -21,6 +21,7 @@ COUNTED = frozenset(
         "gpu-ecc-uncorrected",
         "gpu-remap-failed",
         "gpu-remap-pending",
+        "gpu-sram-uncorrected",
         "ib-errors",
         "ib-flapping",
         "ib-port-down",
