@@ -95,11 +95,13 @@ def _unsaid(signal: Signal, found: Reading) -> str:
     """Why no rule has the word."""
     names = " and ".join(found.about)
     if found.reason == "rules-contradict":
-        return f"rules {names} contradict each other about {signal.what}: recorded"
+        return f"rules {names} contradict each other about {signal.what}: recorded ({found.reason})"
     if found.reason == "condition-unknown":
-        return f"what the condition of {names} asks about {signal.what} is not known: recorded"
+        return (
+            f"what the condition of {names} asks about {signal.what} is not known: recorded ({found.reason})"
+        )
     if found.reason == "unknown-code":
-        return f"{signal.what} is in no catalogue, so nobody knows what it means: recorded, nothing is done"
+        return f"{signal.what} is in no catalogue, so nobody knows what it means: recorded ({found.reason})"
     return f"no rule speaks about {signal.what}: recorded"
 
 
