@@ -145,7 +145,9 @@ class Agent:
         if event.kind not in FAULT_LINES:
             self._found(event, record.seq, self._happened_at(record))
             return
-        lines, due = self._bursts.lines(event, record.usec / 1e6)
+        # a journal entry may come without its time: then it is now that counts, not the node's boot
+        printed = record.usec / 1e6 if record.usec else self._clock.steady()
+        lines, due = self._bursts.lines(event, printed)
         self.metrics.count_fault(event, begins=lines == 1)
         if lines > 1:
             event = event.model_copy(update={"extra": event.extra | {"burst_lines": lines}})

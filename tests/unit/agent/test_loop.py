@@ -116,6 +116,18 @@ def test_line_that_goes_on_repeating_is_told_every_five_seconds_with_its_number(
     assert _value(agent, "remediator_agent_xid_bursts_total", xid="79", pci="0000:4e:00") == 1
 
 
+def test_lines_without_a_time_are_told_when_they_come(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    for number in range(1, 4):
+        with node.log.open("ab") as file:
+            file.write(f"3,{number},0,-;{XID79}\n".encode())
+        _settle(agent)
+        clock.advance(6)
+    assert _seqs(controller) == [1, 2, 3]
+
+
 def test_same_line_after_a_reboot_is_no_repetition(
     node: Node, controller: Controller, clock: ManualClock
 ) -> None:
