@@ -8,8 +8,11 @@ from typing import Protocol
 from remediator.clock import Clock
 from remediator.kube.nodes import NodeView
 from remediator.model.signal import Signal
+from remediator.run.conditions import Began
 from remediator.run.looks import Look, Submit
-from remediator.signals.drains import drains, is_out, over, watch_began
+from remediator.signals.drains import DRAIN, WATCH, drains, is_out, over, watch_began
+from remediator.store import incidents, signals
+from remediator.store.engine import Store
 from slurm_bridge.model import SlurmNode
 from slurm_bridge.port import SlurmPort
 
@@ -51,6 +54,14 @@ class Hosts(Protocol):
         """The node a Slurm node is on; None while it is on none."""
 
 
+def waited_for(store: Store) -> dict[str, Signal]:
+    """By worker, drains that incidents wait at the door for: one may be lifted while nobody looks."""
+    with store.read() as connection:
+        held = [one.id for one in incidents.held_at_the_door(connection)]
+        found = [one for incident in held for one in signals.of_incident(connection, incident)]
+    return {str(one.detail.get("worker")): one for one in found if one.kind == DRAIN}
+
+
 class Drains(Look):
     """Each drain is handed in once, and once more when it is over; the service knows its own itself."""
 
@@ -62,22 +73,25 @@ class Drains(Look):
         listed: LastList,
         hosts: Hosts,
         nodes: Callable[[], Iterable[NodeView]],
-        began: Callable[[], float | None],
+        store: Store,
         submit: Submit,
         clock: Clock,
     ) -> None:
         super().__init__(submit, clock, EVERY_S)
+        self._store = store
         self._listed = listed
         self._hosts = hosts
         self._nodes = nodes
-        self._began = began
-        self._last: tuple[SlurmNode, ...] = ()
+        self._began = Began(store, WATCH)
+        self._last: tuple[SlurmNode, ...] | None = None
         self._drained: dict[str, Signal] = {}
         self._over: list[Signal] = []
 
     def find(self) -> Sequence[Signal]:
         """All drains that stand, and the end of each that stood before."""
         listed, now = self._listed.nodes(), self.clock.now()
+        if self._last is None:
+            self._drained = waited_for(self._store)
         if listed is not self._last:
             # One that bears our reason by now, or whose worker is gone, is not over.
             free = {node.name for node in listed if not is_out(node)}

@@ -12,7 +12,7 @@ from remediator.run.job_ends import JobEnds
 from remediator.run.looks import Look, Submit
 from remediator.run.soperator import Soperator
 from remediator.settings import Settings
-from remediator.signals import conditions, drains, reporters
+from remediator.signals import conditions, reporters
 from remediator.store.engine import Store
 from slurm_bridge.port import SlurmPort
 
@@ -31,10 +31,10 @@ def lookouts(
     """All of them; nobody has looked yet."""
     nodes, pods = caches.nodes.objects, caches.pods.objects
     idle_s = settings.slurm.poll_idle_s
-    watched, drained = Began(store, conditions.WATCH), Began(store, drains.WATCH)
+    watched = Began(store, conditions.WATCH)
     return [
         JobEnds(slurm, submit, clock, settings.slurm.job_ends_s),
         Soperator(slurm, inventory, nodes, submit, clock, idle_s),
         NodeConditions(reporters.load(), inventory, nodes, pods, watched, metrics, submit, clock),
-        Drains(listed, inventory, nodes, drained, submit, clock),
+        Drains(listed, inventory, nodes, store, submit, clock),
     ]

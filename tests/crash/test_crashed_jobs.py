@@ -9,6 +9,7 @@ import pytest
 
 from remediator.audit import chain
 from remediator.errors import Ambiguous
+from remediator.run.job_ends import JobEnds
 from remediator.settings import Crashes as Limits
 from remediator.settings import Pool
 from remediator.store import outbox, strikes
@@ -60,6 +61,22 @@ def test_a_crashed_job_is_restarted_without_touching_a_node(river: River) -> Non
     river.settle()
     assert_restarted_once(river, job)
     assert any("crashed (job 1 exited with code 1)" in text for text in messages(river))
+
+
+def test_a_slurm_that_forgets_jobs_within_two_seconds_is_asked_in_time(river: River) -> None:
+    """The values that Slinky renders: the next look comes after a second, and nothing is waited for."""
+    river.slurm.min_job_age = 2
+    ends = JobEnds(river.slurm, river._submit, river.own, 30.0)
+    pause = ends.pause()
+    job = river.submit_job()
+    crash(river, job)
+    ended = river.clock.now()
+    river.clock.advance(pause)
+    ends.look()
+    river.settle()
+    (requeue,) = [write for write in river.slurm.writes if write.op == "requeue"]
+    assert requeue.at - ended < river.slurm.min_job_age
+    assert_restarted_once(river, job)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -10,10 +10,8 @@ import pytest
 from remediator.errors import Retry
 from remediator.kube.nodes import NodeView
 from remediator.model.incident import Incident
-from remediator.run.conditions import Began
 from remediator.run.drains import Drains, LastList
 from remediator.settings import Pool
-from remediator.signals.drains import WATCH
 from remediator.store import outbox, schema
 from slurm_bridge.model import SlurmNode
 from slurm_bridge.reasons import drained_by
@@ -41,7 +39,7 @@ class Site:
             LastList(river.slurm, river.clock, 0.0),
             river.inventory(),
             lambda: [river.kube.view(name) for name in river.names],
-            Began(river.store, WATCH),
+            river.store,
             river._submit,
             river.clock,
         )
@@ -190,6 +188,17 @@ def test_a_new_life_of_the_service_replays_no_drain(tmp_path: Path) -> None:
         site.settle(30.0)
     assert len(site.verdicts()) == before
     assert len(site.incidents()) == 1
+
+
+def test_a_drain_that_is_lifted_while_nobody_looks_ends_its_incident_too(tmp_path: Path) -> None:
+    site = Site(tmp_path, "observe")
+    site.drain(NHC)
+    site.settle()
+    site.river.slurm.resume(WORKER, deadline=5.0)
+    site.river.begin()
+    site.life()
+    site.settle()
+    assert [found.state for found in site.incidents()] == ["closed"]
 
 
 OLD = {
