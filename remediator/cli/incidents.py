@@ -15,7 +15,7 @@ from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
 from remediator.cli.timeline import print_story, state_of
 from remediator.clock import SystemClock, rfc3339
 from remediator.errors import BadInput
-from remediator.model.incident import GIVE_BACK, Incident
+from remediator.model.incident import COMMON_CAUSE, GIVE_BACK, Incident
 from remediator.model.plan import StepRow
 from remediator.store import incidents, steps
 from remediator.workflow.downtime import Phase, job_phases, node_phases
@@ -115,7 +115,7 @@ def _downtime(
     incident: Incident, rows: list[StepRow], connection: sa.Connection
 ) -> dict[str, list[dict[str, Any]]]:
     out = {}
-    if incident.plan != GIVE_BACK:
+    if incident.plan not in {GIVE_BACK, COMMON_CAUSE}:
         out[incident.node] = _plain(node_phases(incident, rows))
     for run in steps.runs_seen(connection, incident.id):
         out[f"job {run.address}"] = _plain(job_phases(incident, rows, run.key))

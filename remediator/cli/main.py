@@ -17,7 +17,7 @@ from remediator.settings import load
 
 TOPICS = ("config", "policy", "xid", "incidents", "audit")
 HAND = ("pause", "resume", "hold", "release", "return")
-VERBS = {**dict.fromkeys(HAND, "hand"), "plan": "plan", "doctor": "doctor"}
+VERBS = {**dict.fromkeys(HAND, "hand"), "plan": "plan", "node": "node", "doctor": "doctor"}
 """Commands without a group of their own, and the module each is in."""
 
 

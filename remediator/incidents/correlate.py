@@ -11,6 +11,13 @@ BOOT_LAG_S = 120.0
 Boot = Literal["present", "older", "unsettled"]
 
 
+def of_another(signal: Signal, created: float) -> bool:
+    """Whether it speaks of the machine that bore this name before: it names no boot, and what it tells began
+    before this one registered (at `created`).
+    """
+    return not signal.boot_id and signal.seen_at < created
+
+
 def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:
     """Evidence is valid for its own boot only.
 

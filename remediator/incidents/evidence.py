@@ -81,10 +81,13 @@ _ALERTS = frozenset({"webhook", "backfill"})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether jobs may be interrupted on this evidence, and the sentence that says why."""
+    """Whether jobs may be interrupted on this evidence, and the sentence that says why; `followed_by` are
+    faults that only came along.
+    """
 
     enough: bool
     sentence: str
+    followed_by: tuple[Signal, ...] = ()
 
 
 def witness_of(signal: Signal) -> Witness:
@@ -104,6 +107,11 @@ def witness_of(signal: Signal) -> Witness:
     said = _BY_LABEL.get(signal.detail.get("witness"), "dcgm-xid")
     # without a code an alert can only support another one, and only if it says that it is about health
     return said if signal.kind == "xid" or said == "dcgm-health" else "none"
+
+
+def is_trusted(signal: Signal) -> bool:
+    """Whether what measured it may act alone."""
+    return witness_of(signal) in _TRUSTED
 
 
 def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
@@ -140,7 +148,7 @@ def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: 
         return True
     same = any(
         (signal.kind, signal.code) == (one.kind, one.code)
-        and _same_gpu(signal, one)
+        and same_gpu(signal, one)
         and _same_device(signal, one)
         for one in past
     )
@@ -169,7 +177,7 @@ def _agree(one: Signal, other: Signal, within: float) -> bool:
         one.node == other.node
         and abs(one.seen_at - other.seen_at) <= within
         and (_same_fault(one, other) or _speaks_of_health(one, other))
-        and _same_gpu(one, other)
+        and same_gpu(one, other)
         and _same_device(one, other)
     )
 
@@ -208,5 +216,6 @@ def _device(signal: Signal) -> str:
     return str(said.get("device", "")) if isinstance(said, dict) and signal.kind.startswith(FABRIC) else ""
 
 
-def _same_gpu(one: Signal, other: Signal) -> bool:
+def same_gpu(one: Signal, other: Signal) -> bool:
+    """Whether both may be about one GPU: one that names none may be about any."""
     return one.pci is None or other.pci is None or one.pci == other.pci

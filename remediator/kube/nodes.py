@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from remediator.kube.conditions import Condition, of_node, ready_since
 from remediator.kube.errors import Json
@@ -28,7 +29,8 @@ class NodeView:
     """One node as last read. `ready` is None when the condition is missing or Unknown. `gpus` are those
     the device plugin calls healthy, of `gpu_capacity`; None while it has not said. `reports` are the
     conditions that Soperator writes or acts on, `conditions` all but the kubelet's, and `ready_since` is when
-    that last said another thing.
+    that last said another thing. `image` is its operating system and kernel, `created` when it registered
+    (0.0: unknown).
     """
 
     name: str
@@ -46,6 +48,8 @@ class NodeView:
     reports: tuple[Report, ...] = ()
     conditions: tuple[Condition, ...] = ()
     ready_since: float | None = None
+    image: str = ""
+    created: float = 0.0
 
     @property
     def key(self) -> str:
@@ -78,7 +82,22 @@ def parse_node(raw: Json) -> NodeView | None:
         reports=reports(rows(status, "conditions")),
         conditions=of_node(rows(status, "conditions")),
         ready_since=ready_since(rows(status, "conditions")),
+        image=_image(table(status, "nodeInfo")),
+        created=_time(text(meta, "creationTimestamp")),
     )
+
+
+def _time(written: str) -> float:
+    """Seconds since the epoch; 0.0 for what is no time."""
+    try:
+        return datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _image(info: Json) -> str:
+    """Operating system and kernel, as far as they are known."""
+    return " ".join(filter(None, (text(info, "osImage"), text(info, "kernelVersion"))))
 
 
 def _ready(status: Json) -> bool | None:

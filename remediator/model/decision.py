@@ -20,6 +20,7 @@ Reason = Literal[
     "already-out",
     "observed",
     "budget",
+    "common-cause",
     "strikes",
 ]
 """What a decision rests on, as one word for the record and for counting."""
@@ -27,7 +28,8 @@ Reason = Literal[
 
 class Decision(Ours):
     """`act` starts `plan` at its `timing`, `record` only writes down, `hold` keeps the incident open for a
-    person. `tell`: people hear of it once an hour although nothing is done.
+    person. `tell`: people hear of it once an hour although nothing is done; `page`: one has to look in any
+    case.
     """
 
     action: Action
@@ -40,3 +42,4 @@ class Decision(Ours):
     policy: str = ""
     reason: Reason = "rule"
     tell: bool = False
+    page: bool = False

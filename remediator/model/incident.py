@@ -18,6 +18,11 @@ RESTART_JOB = "restart-job"
 HOLD_JOB = "hold-job"
 """The plan of a job that Slurm itself took from a node it set DOWN; its incident is about the job."""
 
+COMMON_CAUSE = "common-cause"
+"""The plan of a group: many nodes have one fault, what they share is at fault; it has no steps and ends when
+a person releases it, or when none of them has it any more.
+"""
+
 SILENT_NODE = "silent-node"
 """The rule of a machine whose agent and slurmd are both silent."""
 

@@ -52,7 +52,8 @@ StageByTier = Annotated[Stage | Stages, BeforeValidator(_stages)]
 
 class Machine(Ours):
     """One Kubernetes node as of `version`; `pool` is None when no pool's selector matches it. `reports` is
-    what Soperator says of it, if that runs its pool.
+    what Soperator says of it, if that runs its pool. `shares` is what it has in common with others, from the
+    nearest to the widest: (leaf, NAME), (rack, NAME), (driver, VERSION), (image, NAME), (pool, NAME).
     """
 
     name: str
@@ -72,6 +73,8 @@ class Machine(Ours):
     timing: Timing | None = None
     of_soperator: bool = False
     reports: tuple[str, ...] = ()
+    shares: tuple[tuple[str, str], ...] = ()
+    created: float = 0.0
 
     @property
     def key(self) -> str:

@@ -35,6 +35,7 @@ PLANS = (
     "restart-job",
     "hold-job",
     "give-back",
+    "common-cause",
 )
 STEPS = (
     "admit",
@@ -119,6 +120,10 @@ def _of_thresholds(registry: CollectorRegistry) -> tuple[_Bounded[Counter], Coun
     return answers, Counter(PREFIX + "implausible_samples_total", text, registry=registry)
 
 
+def _gauge(registry: CollectorRegistry, name: str, text: str) -> Gauge:
+    return Gauge(PREFIX + name, text, registry=registry)
+
+
 class Metrics:
     """All numbers of one process; made once by `run` and handed to the stages."""
 
@@ -134,6 +139,7 @@ class Metrics:
             result=RESULTS,
         )
         self._incidents = Gauge(PREFIX + "incidents_open", "Incidents not closed yet.", registry=own)
+        self._waiting = _gauge(own, "signals_waiting", "Signals that are judged later, with companions.")
         self._decisions = _counter(own, "decisions_total", "Incidents opened, by plan.", plan=PLANS)
         self._steps = _counter(own, "steps_total", "Attempts of steps.", step=STEPS, outcome=OUTCOMES)
         self._step_seconds = _Bounded(
@@ -150,9 +156,7 @@ class Metrics:
         self._records = Counter(PREFIX + "audit_records_total", "Audit records written.", registry=own)
         self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
         self._dry_run = Gauge(PREFIX + "dry_run", "1 while nothing is written outside.", registry=own)
-        self._frozen = Gauge(
-            PREFIX + "frozen", "1 while a mass outage keeps everything from being written.", registry=own
-        )
+        self._frozen = _gauge(own, "frozen", "1 while a mass outage keeps everything from being written.")
         self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
         self._watch_age = Gauge(
             PREFIX + "watch_last_event_age_seconds",
@@ -189,6 +193,10 @@ class Metrics:
     def incidents_open(self, count: int) -> None:
         """Set the number of open incidents."""
         self._incidents.set(count)
+
+    def signals_waiting(self, count: int) -> None:
+        """Set the number of signals that wait for their companions."""
+        self._waiting.set(count)
 
     def decided(self, plan: str) -> None:
         """Count one decision that opened an incident."""

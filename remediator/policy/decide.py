@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from remediator.model.decision import Decision, Reason
 from remediator.model.incident import VALIDATE, VALIDATE_ONLY, Tier
@@ -35,14 +36,43 @@ def room(_tier: Tier) -> str | None:
     return None
 
 
+def fresh(_rule: str, _tier: Tier, _plan: str) -> None:
+    """Nothing is remembered of the machine."""
+
+
+def alone(_rule: str) -> str | None:
+    """The machine is in no group."""
+    return None
+
+
+class Remembered(Protocol):
+    """What a machine's past makes of a plan."""
+
+    @property
+    def plan(self) -> str:
+        """The plan instead."""
+
+    @property
+    def why(self) -> str:
+        """Half a sentence."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether a person has to look."""
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the store says: the machine's last closed incident, and why budgets `refuse` to drain another
-    node of its pool for evidence of some tier (None: they do not).
+    """What the store says: the machine's last closed incident, why budgets `refuse` to drain another node of
+    its pool for evidence of some tier (None: they do not), and why a rule's fault is `grouped`, if it is: on
+    many machines at once, so that only T0 drains are done. `recall` says what the machine's past makes of a
+    plan, by rule and tier.
     """
 
     last_closed: str | None
     refuse: Callable[[Tier], str | None] = room
+    grouped: Callable[[str], str | None] = alone
+    recall: Callable[[str, Tier, str], Remembered | None] = fresh
     dry_run: bool = False
 
 
@@ -68,7 +98,9 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
         sentence = f"{node.name} is already out of service by incident {node.fenced_by}"
         return _record(rules, sentence, "already-out", name)
-    plan = plan_at(rule.plan, node.stage_for(rule.tier))
+    wanted = plan_at(rule.plan, node.stage_for(rule.tier))
+    recalled = situation.recall(name, rule.tier, wanted)
+    plan = recalled.plan if recalled else wanted
     timing = timing_for(rule.tier, rule.timing, node.timing)
     later = LATER[timing] if plan in MOVES_JOBS else ""
     decision = Decision(
@@ -79,7 +111,9 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         rule=name,
         cause=rule.cause,
         policy=rules.digest,
-        sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}{later}, because {rule.why}",
+        sentence=f"{rule.cause} on {node.name}: {_would(situation)}{WORDS[plan]}{later}, because {rule.why}"
+        f"{_and(recalled)}",
+        page=bool(recalled and recalled.stop),
     )
     return _limited(decision, node, situation)
 
@@ -105,9 +139,21 @@ def _unsaid(signal: Signal, found: Reading) -> str:
     return f"no rule speaks about {signal.what}: recorded"
 
 
+def acting_rule(signal: Signal, node: Machine, rules: Rules) -> tuple[Tier, str, Timing] | None:
+    """Tier, plan and timing of the rule that would do something about this signal; None without one."""
+    found = rules.find(signal, node)
+    if found is None or node.pool is None or not found[1].acts:
+        return None
+    rule = found[1]
+    timing = timing_for(rule.tier, rule.timing, node.timing)
+    return rule.tier, plan_at(rule.plan, node.stage_for(rule.tier)), timing
+
+
 def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Decision:
     """What to do about a machine that crashes speak against: no job is interrupted for a suspicion."""
     plan = VALIDATE if node.stage_for("T3") == "full" else VALIDATE_ONLY
+    recalled = situation.recall(STRIKES, "T3", plan)
+    plan = recalled.plan if recalled else plan
     decision = Decision(
         action="act",
         plan=plan,
@@ -116,9 +162,14 @@ def suspect(node: Machine, why: str, rules: Rules, situation: Situation) -> Deci
         cause=f"suspect: {why}",
         policy=rules.digest,
         reason="strikes",
-        sentence=f"{node.name} is suspect, {why}: {_would(situation)}{WORDS[plan]}",
+        sentence=f"{node.name} is suspect, {why}: {_would(situation)}{WORDS[plan]}{_and(recalled)}",
+        page=bool(recalled and recalled.stop),
     )
     return _limited(decision, node, situation)
+
+
+def _and(recalled: Remembered | None) -> str:
+    return f"; {recalled.why}" if recalled else ""
 
 
 def _would(situation: Situation) -> str:
@@ -133,6 +184,9 @@ def _limited(decision: Decision, node: Machine, situation: Situation) -> Decisio
                 f"{decision.cause}: pool {node.pool} is only observed, Soperator treats its nodes itself"
             )
         return _held(decision, sentence, "observed")
+    group = None if decision.tier == "T0" else situation.grouped(decision.rule)
+    if group is not None:
+        return _held(decision, f"{decision.cause}: {group}", "common-cause")
     refused = situation.refuse(decision.tier)
     if refused is not None:
         return _held(decision, f"{decision.cause}: {refused}", "budget")

@@ -18,7 +18,7 @@ from remediator.kube.session import Session
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.run.inventory import CachedInventory, Kept
-from remediator.settings import Pool
+from remediator.settings import GuardSettings, Pool
 
 Watch = Reflector[NodeView] | Reflector[PodView]
 STALE_S = 120.0
@@ -72,9 +72,9 @@ class Caches:
         """The worker pods on a node as last seen."""
         return self._on().get(node, ())
 
-    def inventory(self, pools: Mapping[str, Pool]) -> CachedInventory:
-        """Machines as these caches know them."""
-        return CachedInventory(self.nodes.named, self.nodes.objects, self._workers, pools)
+    def inventory(self, pools: Mapping[str, Pool], guard: GuardSettings = GuardSettings()) -> CachedInventory:  # noqa: B008
+        """Machines as these caches know them; `guard` names the labels of what they share."""
+        return CachedInventory(self.nodes.named, self.nodes.objects, self._workers, pools, guard)
 
     def report(self, health: Health, metrics: Metrics) -> None:
         """Show the age of each watch, and be unready while one is not synced or stale."""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from remediator.errors import BadInput
-from remediator.model.incident import Incident, State
+from remediator.model.incident import COMMON_CAUSE, Incident, State
+from remediator.policy.breaker import ended_by
 from remediator.run.giveback import GiveBack
 from remediator.store import commands, incidents
 from remediator.store.commands import Command
+from remediator.workflow.ending import end
 from remediator.workflow.journal import Journal
 
 
@@ -61,8 +63,11 @@ class Commands:
         incidents.update(connection, incident.id, held_by=asked.actor, state=_state(incident, "held"))
         return f"incident {incident.id} on {incident.node} is held until `remediator release {incident.id}`"
 
-    def _release(self, connection: sa.Connection, asked: Command, _now: float) -> str:
+    def _release(self, connection: sa.Connection, asked: Command, now: float) -> str:
         incident = self._open(connection, asked.argument)
+        if incident.plan == COMMON_CAUSE:
+            end(connection, self._journal, incident, ended_by(asked.actor, standing=True) or "", now)
+            return f"group {incident.id} is released: what is still sick of it goes on"
         if not incident.held_by:
             return f"incident {incident.id} was not held by a person"
         incidents.update(connection, incident.id, held_by="", state=_state(incident, "open"))

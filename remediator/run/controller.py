@@ -116,7 +116,7 @@ class Controller:
         self.leader = Leader(self.store, settings.leadership, self.clock, lambda: _die("the lease is lost"))
         self.holder = socket.gethostname()
         epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
-        self.inventory = self.caches.inventory(settings.pools)
+        self.inventory = self.caches.inventory(settings.pools, settings.budgets.guard)
         self.guard = Guard(
             epoch,
             self.clock,
@@ -251,7 +251,7 @@ class Controller:
     def _loop(self) -> CoreLoop:
         journal = Journal(self.holder, self.guard.epoch)
         inventory = self.inventory
-        ledger = Ledger(self.settings.budgets, inventory.pool_size, journal)
+        ledger = Ledger(self.settings.budgets, inventory.pool_size, journal, inventory.share_size)
         limits, cluster = self.settings.crashes, self.settings.cluster.name
         engine = Engine(
             journal,

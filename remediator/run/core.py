@@ -12,8 +12,8 @@ from remediator.model.view import SlurmView
 from remediator.run.commands import Commands
 from remediator.run.giveback import GiveBack
 from remediator.run.jumps import LEAST_S
-from remediator.run.triage import PAGE, Triage
-from remediator.store import incidents, jumps
+from remediator.run.triage import Triage
+from remediator.store import incidents, jumps, life, signals
 from remediator.store.engine import Store
 from remediator.store.leadership import demand
 from remediator.store.steps import Place
@@ -28,7 +28,9 @@ NOTHING_SEEN = SlurmView()
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn did: work for the workers, when to come back at the latest, and sentences for the log."""
+    """What one turn did: work for the workers, when to come back at the latest, and sentences for the log.
+    `waiting` signals have yet to be judged, with their companions.
+    """
 
     calls: tuple[Call, ...]
     wake_at: float
@@ -36,6 +38,7 @@ class Turn:
     open_incidents: int
     treated: frozenset[str]
     entries: tuple[Entry, ...]
+    waiting: int = 0
 
 
 class Core:
@@ -80,23 +83,26 @@ class Core:
             demand(connection, self._journal.epoch)
             self._keep_time(connection, now, jump)
             if not self._begun:
+                life.begin(connection, now)
                 self._engine.standing.begin(connection, now)
             for answer in answers:
                 self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
             self._commands.carry_out(connection, now)
-            judged = self._triage.judge(connection, now)
+            judged, more = self._triage.judge(connection, now)
             admitted = self._triage.openings.reconsider(connection, now)
             treated = self._engine.standing.treated(connection, view, now)
             self._engine.standing.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
+            waiting, due_at = signals.waiting(connection)
         self._begun = True
         self._in_flight = flying | {place: 0.0 for call in calls for place in call.places}
-        wake_at = min(later if later is not None else now + RECONSIDER_S, now + RECONSIDER_S)
-        if len(judged) >= PAGE:
+        wake_at = min(at for at in (later, due_at, now + RECONSIDER_S) if at is not None)
+        if more:
             wake_at = now
         sentences = tuple(judged + admitted)
-        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, self._journal.take())
+        entries = self._journal.take()
+        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, entries, waiting)
 
     def _next(
         self, connection: sa.Connection, busy: frozenset[Place], now: float

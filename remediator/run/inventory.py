@@ -12,7 +12,7 @@ from remediator.kube.pods import PodView, slurm_node
 from remediator.kube.soperator import is_marked, is_worker
 from remediator.kube.spare import SpareKeys
 from remediator.model.machine import Machine
-from remediator.settings import Pool
+from remediator.settings import GuardSettings, Pool
 
 Derived = TypeVar("Derived")
 
@@ -46,10 +46,13 @@ class CachedInventory:
         nodes: Callable[[], Iterable[NodeView]],
         pods: Callable[[], Iterable[PodView]],
         pools: Mapping[str, Pool],
+        guard: GuardSettings = GuardSettings(),  # noqa: B008 - frozen
     ) -> None:
         self._node = node
         self._pools = pools
+        self._labels = {"leaf": guard.leaf_label, "rack": guard.rack_label, "driver": guard.driver_label}
         self._pool_sizes: Kept[Counter[str | None]] = Kept(self._sizes, nodes)
+        self._sharers: Kept[Counter[tuple[str, str]]] = Kept(self._count, nodes)
         self._workers = Kept(_workers_by_node, pods)
         self._homes = Kept(_node_by_worker, pods)
         self._soperators = Kept(self._pools_of_soperator, nodes, pods)
@@ -79,6 +82,8 @@ class CachedInventory:
             fenced_by=next((taint.value for taint in node.taints if taint.key == FENCED), None),
             of_soperator=of_soperator,
             reports=tuple(str(report) for report in node.reports if of_soperator and report.is_true),
+            shares=self._shares(node, pool),
+            created=node.created,
         )
 
     def holds(self, node: str) -> bool:
@@ -104,8 +109,22 @@ class CachedInventory:
         """How many nodes are in a pool."""
         return self._pool_sizes()[pool]
 
+    def share_size(self, kind: str, value: str) -> int:
+        """How many nodes of all pools share this: their pool, driver, image, leaf or rack."""
+        return self._sharers()[kind, value]
+
     def _sizes(self, nodes: Iterable[NodeView]) -> Counter[str | None]:
         return Counter(map(self._pool_of, nodes))
+
+    def _count(self, nodes: Iterable[NodeView]) -> Counter[tuple[str, str]]:
+        return Counter(share for node in nodes for share in self._shares(node, self._pool_of(node)))
+
+    def _shares(self, node: NodeView, pool: str | None) -> tuple[tuple[str, str], ...]:
+        if pool is None:
+            return ()
+        named = {kind: node.labels.get(label, "") for kind, label in self._labels.items()}
+        found = {**named, "image": node.image, "pool": pool}
+        return tuple((kind, value) for kind, value in found.items() if value)
 
     def _pools_of_soperator(self, nodes: Iterable[NodeView], pods: Iterable[PodView]) -> frozenset[str]:
         hosts = {pod.node for pod in pods if is_worker(pod.labels) and not pod.finished}

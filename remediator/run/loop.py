@@ -85,6 +85,7 @@ class CoreLoop:
         for answer in answers:
             self._count(answer)
         self._metrics.incidents_open(turn.open_incidents)
+        self._metrics.signals_waiting(turn.waiting)
         self._metrics.audited(len(turn.entries))
 
     def _count(self, answer: Answer) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of
 from remediator.incidents.evidence import has_passed
+from remediator.incidents.ladder import Course, how_grave
 from remediator.model.decision import Decision
 from remediator.model.ids import incident_id
 from remediator.model.incident import Incident
@@ -19,6 +21,7 @@ from remediator.policy.rules import Rules
 from remediator.run.storeview import StoreView
 from remediator.signals.drains import DRAIN
 from remediator.store import incidents, signals
+from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
@@ -52,7 +55,13 @@ class Openings:
         self._journal = journal
 
     def open(
-        self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
+        self,
+        connection: sa.Connection,
+        signal: Signal,
+        machine: Machine,
+        decision: Decision,
+        now: float,
+        followed_by: Sequence[Signal] = (),
     ) -> Incident:
         """Put an incident on the books, with its budgets and its record; its steps too when it may act."""
         incident = Incident(
@@ -76,11 +85,17 @@ class Openings:
         incidents.insert(connection, incident)
         if not self._engine.dry_run:
             self._ledger.fell_ill(connection, incident, now)
-        detail = decision.model_dump(include={"rule", "plan", "policy", "timing"})
+            self._ledger.sighted(connection, machine, decision, signal.received_at, now)
+        detail: dict[str, Any] = decision.model_dump(include={"rule", "plan", "policy", "timing"})
         detail["evidence"] = signal.dedupe
+        if followed_by:
+            detail["followed_by"] = [one.dedupe for one in followed_by]
         if machine.reports:
             detail["reports"] = "; ".join(machine.reports)
         self._journal.record(connection, "decision", incident, now, why=decision.sentence, detail=detail)
+        if decision.page:
+            page = notices.look(f"incident {incident.id}: {decision.sentence}")
+            notices.post(connection, incident, page, now)
         if decision.action == "act":
             self._start(connection, incident, now)
         return incident
@@ -104,13 +119,14 @@ class Openings:
     def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
         """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
         sentences = []
+        self._ledger.look_at_groups(connection, self._inventory.machine, now)
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         for held in incidents.held_at_the_door(connection):
             machine = self._inventory.machine(held.node)
             if machine is None or machine.key != held.key or view.stays_out(machine):
                 continue
             incident = incidents.get(connection, held.id)
-            if incident is None:
+            if incident is None or incident.held_by:
                 continue
             decision = self._admission(connection, view, incident, machine, now)
             if decision is not None:
@@ -122,27 +138,40 @@ class Openings:
     def _admission(
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
     ) -> Decision | None:
-        """The first decision to act on evidence of the machine's present boot."""
+        """The gravest decision to act on evidence of the machine's present boot."""
         if incident.rule == STRIKES:
             why = incident.cause.partition(": ")[2]
             decision = suspect(machine, why, self._rules, view.of(machine))
             return decision if decision.action == "act" else None
-        for signal in signals.of_incident(connection, incident.id):
-            if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now):
-                decision = decide(signal, machine, self._rules, view.of(machine))
-                if decision.action == "act":
-                    return decision
-        return None
+        standing = (
+            signal
+            for signal in signals.of_incident(connection, incident.id)
+            if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now)
+        )
+        decisions = [decide(signal, machine, self._rules, view.of(machine)) for signal in standing]
+        acting = [decision for decision in decisions if decision.action == "act"]
+        return max(acting, key=lambda one: how_grave(Course(one.tier, one.plan)), default=None)
 
     def _admit(
         self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
     ) -> None:
-        """What is decided now counts, and so do the machine's boot and workers of now."""
-        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"}) | {
-            "timing": hastier(incident.timing, decision.timing),
-            "state": "open",
-            "boot_id": machine.boot_id,
-            "slurm_nodes": machine.slurm_nodes,
-        }
+        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"})
+        changes |= {"timing": hastier(incident.timing, decision.timing), "state": "open"}
+        self.let_in(connection, incident, machine, changes, now)
+
+    def let_in(
+        self,
+        connection: sa.Connection,
+        incident: Incident,
+        machine: Machine,
+        changes: dict[str, Any],
+        now: float,
+    ) -> Incident:
+        """Begin what waited at the door: what is decided now counts, and so do the machine's boot and workers
+        of now.
+        """
+        changes = changes | {"boot_id": machine.boot_id, "slurm_nodes": machine.slurm_nodes}
         incidents.update(connection, incident.id, **changes)
-        self._start(connection, incident.model_copy(update=changes), now)
+        begun = incident.model_copy(update=changes)
+        self._start(connection, begun, now)
+        return begun

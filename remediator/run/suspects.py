@@ -1,21 +1,16 @@
-"""Machines that crashes speak against: which are suspect, and what evidence makes of a suspicion."""
+"""Machines that crashes speak against: which are suspect by now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from remediator.incidents.strikes import few, suspicion
-from remediator.model.decision import Decision
-from remediator.model.incident import Incident
 from remediator.model.machine import Machine
-from remediator.model.signal import Signal
 from remediator.model.strike import Strike
 from remediator.policy.crashes import STORM, STORM_S
-from remediator.store import incidents, steps, strikes
-from remediator.workflow.suspects import AFTER_FAILURE
+from remediator.store import incidents, strikes
 
 DAY_S = 86_400.0
 
@@ -32,25 +27,6 @@ def suspected(
             if why is not None:
                 found[machine.key] = (machine, why)
     return [found[key] for key in few(found)]
-
-
-def is_suspicion(incident: Incident) -> bool:
-    """Whether an incident is about a suspicion, which graver evidence may overtake."""
-    return incident.plan in AFTER_FAILURE and incident.state in {"open", "held"}
-
-
-def is_tested(connection: sa.Connection, incident: Incident) -> bool:
-    """Whether the test is under way: the machine is empty, so evidence can wait for the verdict."""
-    row = steps.get(connection, incident.id, "validate-node")
-    return row is not None and row.acted_at is not None
-
-
-def overtaken(incident: Incident, decision: Decision, signal: Signal) -> dict[str, Any]:
-    """What changes in an incident when evidence decides what was a suspicion."""
-    changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "timing"})
-    changes["sentence"] = f"{decision.sentence}; until now it was only {incident.cause}"
-    changes["state"] = "held" if incident.held_by else "open"
-    return changes | {"fault_at": signal.seen_at}
 
 
 def _counted(connection: sa.Connection, machine: Machine, since: float) -> list[Strike]:

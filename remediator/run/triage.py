@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from remediator.incidents.correlate import boot_of
-from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
+from remediator.incidents.correlate import boot_of, of_another
 from remediator.model.decision import Decision
 from remediator.model.faults import ASKED_AGAIN
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import ONLY_RECORDED, Signal
-from remediator.model.timing import hastier
 from remediator.observe.logs import logger
 from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
@@ -19,10 +17,11 @@ from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
 from remediator.run.storeview import StoreView
-from remediator.run.suspects import is_suspicion, is_tested, overtaken
 from remediator.run.tellings import tell_once
+from remediator.run.weighing import AGAIN_S, Later, named, weigh
+from remediator.run.worsening import Worsening
 from remediator.signals.answers import ANSWERS
-from remediator.signals.drains import DRAIN, DRAIN_OVER
+from remediator.signals.drains import DRAIN_OVER
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -31,7 +30,6 @@ from remediator.workflow import notices
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
-from remediator.workflow.suspects import AFTER_FAILURE
 
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 OWN_LOOKS = frozenset({"slurm", "condition"})
@@ -63,6 +61,7 @@ class Triage:
         self._ledger = ledger
         self._engine = engine
         self.openings = Openings(inventory, rules, ledger, engine, journal)
+        self._worsening = Worsening(rules, ledger, engine, self.openings)
 
     @property
     def inventory(self) -> Inventory:
@@ -74,27 +73,33 @@ class Triage:
         """The policy that is applied."""
         return self._rules
 
-    def judge(self, connection: sa.Connection, now: float) -> list[str]:
-        """Judge what is new; returns one sentence per signal. A fresh signal of an unsettled boot waits,
-        and stands before no other.
+    def judge(self, connection: sa.Connection, now: float) -> tuple[list[str], bool]:
+        """Judge what is new: one sentence per signal, and whether there may be more. One that waits, for its
+        companions or for its node's boot to settle, stands before no other.
         """
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         verdicts: list[signals.Verdict] = []
-        last, more = 0, True
-        while more and len(verdicts) < PAGE:
-            page = signals.unhandled(connection, last, PAGE)
+        later: dict[int, float] = {}
+        last, more = signals.FIRST, True
+        while more and len(verdicts) + len(later) < PAGE:
+            page = signals.unhandled(connection, last, PAGE, now)
             more = len(page) == PAGE
             for last, signal in page:
                 verdict = self._verdict(connection, view, signal, now)
-                if verdict is not None:
+                if isinstance(verdict, Later):
+                    later[last.row] = verdict.until
+                elif verdict is None and last.due_at:
+                    later[last.row] = now + AGAIN_S  # else it would be due in every turn
+                elif verdict is not None:
                     sentence, incident = verdict
-                    verdicts.append(signals.Verdict(last, sentence, incident))
+                    verdicts.append(signals.Verdict(last.row, sentence, incident))
         signals.settle(connection, now, verdicts)
-        return [verdict.sentence for verdict in verdicts]
+        signals.defer(connection, later)
+        return [verdict.sentence for verdict in verdicts], more
 
     def _verdict(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
-    ) -> Judged | None:
+    ) -> Judged | Later | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
         if signal.kind in ASKED_AGAIN and signal.source not in OWN_LOOKS:
             return f"{signal.what} on {signal.node}: Prometheus is asked before this counts", None
@@ -109,7 +114,7 @@ class Triage:
 
     def _judge_own(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
-    ) -> Judged | None:
+    ) -> Judged | Later | None:
         """What a look of our own found; nobody outside can say these things."""
         if signal.kind in KINDS and self._crashes is not None:
             return self._judge_end(connection, view, signal, self._crashes, now)
@@ -146,34 +151,64 @@ class Triage:
 
     def _judge_one(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
-    ) -> Judged | None:
+    ) -> Judged | Later | None:
         machine = self._inventory.machine(signal.node)
         boot = boot_of(signal, machine.boot_id, now) if machine else "present"
         if boot == "unsettled":
             return None
         if boot == "older":
             return f"{signal.what} on {signal.node} is from an older boot: recorded", None
+        if machine is not None and of_another(signal, machine.created):
+            return f"{signal.what} on {signal.node} began before this machine bore that name: recorded", None
         existing = incidents.open_for(connection, machine.key) if machine else None
         if existing is not None and existing.dry_run and not self._engine.dry_run:
             self._engine.end_dry_run(connection, existing, now)
             existing = None
         if machine is not None and existing is not None:
             return self._fold(connection, view, signal, machine, existing, now)
+        return self._judge_new(connection, view, signal, machine, now)
+
+    def _judge_new(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine | None,
+        now: float,
+    ) -> Judged | Later | None:
+        """A signal about a machine without an open incident."""
         if machine is not None and _came_back_unseen(connection, machine, now):
             return None
         decision = quoting(signal, decide(signal, machine, self._rules, view.of(machine)))
         if machine is None or decision.action == "record":
             tell_once(connection, signal, decision, now)
             return decision.sentence, None
-        evidence = self._evidence(connection, signal, machine, decision, now)
-        if evidence is None:
-            return None
-        if not evidence.enough:
-            return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
+        weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
+        if isinstance(weighed, Later):
+            self._sighted(connection, view, signal, machine, decision, now)
+            return weighed
+        if not weighed.enough:
+            return f"{decision.cause} on {signal.node}: {weighed.sentence}", None
+        decision = named(decision, weighed)
         with connection.begin_nested():  # the only writes that an error may have to take back
-            incident = self.openings.open(connection, signal, machine, decision, now)
+            incident = self.openings.open(connection, signal, machine, decision, now, weighed.followed_by)
         view.started()
         return decision.sentence, incident.id
+
+    def _sighted(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        decision: Decision,
+        now: float,
+    ) -> None:
+        """What waits counts already: of many that fall ill together none goes ahead of the others."""
+        if not self._engine.dry_run and self._ledger.sighted(
+            connection, machine, decision, signal.received_at, now
+        ):
+            view.started()
 
     def _fold(
         self,
@@ -183,36 +218,11 @@ class Triage:
         machine: Machine,
         existing: Incident,
         now: float,
-    ) -> Judged | None:
+    ) -> Judged | Later | None:
         """A signal about a machine that has an open incident."""
         if existing.plan == GIVE_BACK:
             return self._during_return(connection, view, signal, machine, existing, now)
-        if is_suspicion(existing):
-            return self._overtake(connection, view, signal, machine, existing, now)
-        if existing.waits and not self._hastened(connection, view, signal, machine, existing, now):
-            return None
-        return _folded(signal, existing)
-
-    def _hastened(
-        self,
-        connection: sa.Connection,
-        view: StoreView,
-        signal: Signal,
-        machine: Machine,
-        existing: Incident,
-        now: float,
-    ) -> bool:
-        """Whether it is settled if this evidence ends the wait of jobs that were given time."""
-        unfenced = machine.model_copy(update={"fenced_by": None})
-        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
-        if decision.action == "record" or hastier(existing.timing, decision.timing) == existing.timing:
-            return True
-        evidence = self._evidence(connection, signal, machine, decision, now)
-        if evidence is None:
-            return False
-        if evidence.enough:
-            self._engine.hasten(connection, existing, decision.timing, decision.cause, now)
-        return True
+        return self._worsening.fold(connection, view, signal, machine, existing, now)
 
     def _during_return(
         self,
@@ -222,66 +232,20 @@ class Triage:
         machine: Machine,
         returning: Incident,
         now: float,
-    ) -> Judged | None:
+    ) -> Judged | Later | None:
         """A fault that would act stops the return, then it is judged as if nobody had asked for one."""
         unfenced = machine.model_copy(update={"fenced_by": None})
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         if decision.action == "record":
             return decision.sentence, None
-        evidence = self._evidence(connection, signal, machine, decision, now)
-        if evidence is None:
-            return None
-        if not evidence.enough:
-            return f"{decision.cause} on {signal.node}: {evidence.sentence}", None
+        weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
+        if isinstance(weighed, Later):
+            return weighed
+        if not weighed.enough:
+            return f"{decision.cause} on {signal.node}: {weighed.sentence}", None
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
-
-    def _overtake(
-        self,
-        connection: sa.Connection,
-        view: StoreView,
-        signal: Signal,
-        machine: Machine,
-        suspected: Incident,
-        now: float,
-    ) -> Judged | None:
-        """Evidence about a machine that is only suspect: its incident goes on with another plan."""
-        unfenced = machine.model_copy(update={"fenced_by": None})
-        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
-        folds = f"{signal.what} on {signal.node} folds into incident {suspected.id}"
-        if decision.action == "record" or decision.plan in AFTER_FAILURE:
-            return folds, suspected.id
-        evidence = self._evidence(connection, signal, machine, decision, now)
-        if evidence is None:
-            return None
-        if not evidence.enough:
-            return f"{folds}: {evidence.sentence}", suspected.id
-        if decision.action == "hold" or is_tested(connection, suspected):
-            return None
-        with connection.begin_nested():
-            worse = self._engine.overtake(connection, suspected, overtaken(suspected, decision, signal), now)
-            self._ledger.worsen(connection, suspected, worse, now)
-        view.started()
-        return worse.sentence, suspected.id
-
-    def _evidence(
-        self, connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
-    ) -> Verdict | None:
-        """Whether a signal may act; None while a second witness may still come."""
-        closed = incidents.last_closed(connection, machine.key)
-        if closed is not None and closed.rule == decision.rule and before_close(signal, closed.closed_at):
-            return Verdict(False, f"began before incident {closed.id} was closed: recorded")
-        if closed is not None and closed.state == "overridden":
-            past = signals.of_incident(connection, closed.id)
-            if overruled(signal, past, closed, machine.boot_id):
-                return Verdict(False, f"a person has overridden incident {closed.id} for this: recorded")
-        if signal.kind == DRAIN and decision.plan in AFTER_FAILURE:
-            return Verdict(True, "Slurm's own record, and no job is interrupted for it")
-        within = AGREE_S[decision.tier]
-        others = signals.of_node(connection, signal.node, signal.seen_at - within)
-        verdict = judge(signal, others, machine.boot_id, decision.tier, now)
-        return verdict if verdict.enough or now - signal.received_at >= within else None
 
 
 def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:
@@ -289,13 +253,6 @@ def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:
     says = str(signal.detail.get("says"))
     outbox.put(connection, "", [notices.look(says)], now)
     return f"{says}: people are told, nothing is written", None
-
-
-def _folded(signal: Signal, existing: Incident) -> Judged | None:
-    """Into the machine's open incident; one that yields to a person ends in a moment, then it is judged."""
-    if existing.state == "yielding":
-        return None
-    return f"{signal.what} on {signal.node} folds into incident {existing.id}", existing.id
 
 
 def _came_back_unseen(connection: sa.Connection, machine: Machine, now: float) -> bool:

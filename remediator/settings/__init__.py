@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remediator.model.machine import Stage, Stages
 from remediator.settings.example import example
+from remediator.settings.limits import GuardLimits, GuardSettings, MachineLimits
 from remediator.settings.load import load, overrides
 from remediator.settings.problems import SettingsError
 from remediator.settings.tree import (
@@ -35,11 +36,14 @@ __all__ = [
     "Budgets",
     "Cluster",
     "Crashes",
+    "GuardLimits",
+    "GuardSettings",
     "Http",
     "Kubernetes",
     "Leadership",
     "Limit",
     "Log",
+    "MachineLimits",
     "Pool",
     "Prometheus",
     "Requeues",

@@ -6,10 +6,9 @@ import math
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from remediator.guard import MARGIN_S, MAX_DEADLINE_S
-from remediator.model.base import Ours
 from remediator.model.machine import StageByTier, Stages
 from remediator.model.timing import Timing
 from remediator.settings.checks import (
@@ -22,14 +21,10 @@ from remediator.settings.checks import (
     ServerUrl,
     SqliteUrl,
 )
+from remediator.settings.limits import GuardSettings, MachineLimits
+from remediator.settings.section import Section
 
 NoSpare = Literal["go-on", "wait", "page"]
-
-
-class Section(Ours):
-    """A part of the tree; texts under its fields become their descriptions."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Cluster(Section):
@@ -306,6 +301,12 @@ class Budgets(Section):
 
     breaker: BreakerSettings = BreakerSettings()
     """With more newly sick nodes in a pool than this, only T0 drains and giving back go on there."""
+
+    guard: GuardSettings = GuardSettings()
+    """When the same fault on many nodes is one cause, which they share."""
+
+    machine: MachineLimits = MachineLimits()
+    """What is remembered of one machine, by its providerID or UID, and what comes of it."""
 
 
 class Leadership(Section):

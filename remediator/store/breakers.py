@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from remediator.model.incident import GIVE_BACK, HOLD_JOB, RESTART_JOB
+from remediator.model.incident import COMMON_CAUSE, GIVE_BACK, HOLD_JOB, RESTART_JOB
 from remediator.store.schema import breaker, incident
 
 _GET = sa.select(breaker).where(breaker.c.pool == sa.bindparam("pool"))
@@ -15,7 +15,7 @@ _SICK = (
     .where(
         incident.c.pool == sa.bindparam("pool"),
         incident.c.opened_at > sa.bindparam("since"),
-        incident.c.plan.not_in([GIVE_BACK, HOLD_JOB, RESTART_JOB]),
+        incident.c.plan.not_in([COMMON_CAUSE, GIVE_BACK, HOLD_JOB, RESTART_JOB]),
         ~incident.c.dry_run,
     )
     .group_by(incident.c.key)

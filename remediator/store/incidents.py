@@ -38,6 +38,17 @@ _AT_THE_DOOR = (
     .where(OPEN, incident.c.state == "held", ~_STARTED)
     .order_by(incident.c.opened_at)
 )
+_BEGUN = (
+    sa.select(incident)
+    .where(
+        incident.c.key == sa.bindparam("key"),
+        incident.c.opened_at >= sa.bindparam("since"),
+        incident.c.plan != GIVE_BACK,
+        _STARTED,
+        REAL,
+    )
+    .order_by(incident.c.opened_at)
+)
 _ALL_OPEN = sa.select(incident).where(OPEN).order_by(incident.c.opened_at)
 
 
@@ -111,6 +122,30 @@ def count_for(connection: sa.Connection, key: str, since: float) -> int:
     """How many incidents of one key were opened since then."""
     query = sa.select(sa.func.count()).where(incident.c.key == key, incident.c.opened_at >= since, REAL)
     return int(connection.execute(query).scalar_one())
+
+
+def begun(connection: sa.Connection, key: str, since: float) -> list[Incident]:
+    """Incidents of a machine opened since then that have begun to carry out their plan, oldest first; no
+    returns, no dry runs.
+    """
+    return [_incident(row) for row in connection.execute(_BEGUN, {"key": key, "since": since})]
+
+
+def keys_of(connection: sa.Connection, node: str) -> list[str]:
+    """Keys of the machines that incidents knew under this name, the latest first."""
+    query = (
+        sa.select(incident.c.key)
+        .where(incident.c.node == node, incident.c.node_uid != "", ~incident.c.key.startswith("job/"))
+        .group_by(incident.c.key)
+        .order_by(sa.func.max(incident.c.opened_at).desc())
+    )
+    return list(connection.execute(query).scalars())
+
+
+def of_key(connection: sa.Connection, key: str, limit: int = 50) -> list[Incident]:
+    """The newest incidents of a machine, newest first."""
+    query = sa.select(incident).where(incident.c.key == key).order_by(incident.c.opened_at.desc())
+    return [_incident(row) for row in connection.execute(query.limit(limit))]
 
 
 def treating(connection: sa.Connection, plans: Sequence[str], since: float) -> list[Incident]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from remediator.store import life
 from remediator.store.schema import (
     OPEN,
     checkpoint,
@@ -13,6 +14,7 @@ from remediator.store.schema import (
     debit,
     incident,
     outbox,
+    sighting,
     signal,
     step,
 )
@@ -38,8 +40,12 @@ def move(connection: sa.Connection, seconds: float) -> None:
     _move(connection, sa.update(debit), seconds, debit.c.at)
     _move(connection, sa.update(checkpoint), seconds, checkpoint.c.seen_at)
     _move(connection, sa.update(checkpoint_reader), seconds, checkpoint_reader.c.looked_at)
+    life.move(connection, seconds)
+    _move(connection, sa.update(sighting), seconds, sighting.c.at)
     _move(connection, sa.update(outbox).where(outbox.c.delivered_at.is_(None)), seconds, outbox.c.due_at)
     _move(connection, sa.update(signal).where(signal.c.handled_at.is_(None)), seconds, signal.c.received_at)
+    waits = sa.and_(signal.c.handled_at.is_(None), signal.c.due_at > 0)
+    _move(connection, sa.update(signal).where(waits), seconds, signal.c.due_at)
 
 
 def _move(

@@ -42,9 +42,10 @@ signal = sa.Table(
     sa.Column("handled_at", sa.Float),
     sa.Column("incident", sa.String),
     sa.Column("verdict", sa.String),
+    sa.Column("due_at", sa.Float, nullable=False, server_default="0"),
 )
-sa.Index("signal_unhandled", signal.c.id, sqlite_where=signal.c.handled_at.is_(None),
-         postgresql_where=signal.c.handled_at.is_(None))  # fmt: skip
+_unhandled = signal.c.handled_at.is_(None)
+sa.Index("signal_due", signal.c.due_at, signal.c.id, sqlite_where=_unhandled, postgresql_where=_unhandled)
 sa.Index("signal_by_node", signal.c.node, signal.c.seen_at)
 _evidence = signal.c.incident.is_not(None)
 sa.Index("signal_of_incident", signal.c.incident, sqlite_where=_evidence, postgresql_where=_evidence)
@@ -121,6 +122,19 @@ breaker = sa.Table(
     sa.Column("since", sa.Float, nullable=False),
     sa.Column("canary", sa.String, nullable=False),
 )
+
+# Which machine showed which cause, last when, once for each thing it shares with others.
+sighting = sa.Table(
+    "sighting",
+    metadata,
+    sa.Column("cause", sa.String, primary_key=True),
+    sa.Column("machine", sa.String, primary_key=True),
+    sa.Column("kind", sa.String, primary_key=True),
+    sa.Column("value", sa.String, nullable=False),
+    sa.Column("node", sa.String, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+)
+sa.Index("sighting_of_cause", sighting.c.cause, sighting.c.kind, sighting.c.value, sighting.c.at)
 
 job_run = sa.Table(
     "job_run",

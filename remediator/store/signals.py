@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,22 +19,41 @@ _INSERT_NEW = {
     "postgresql": postgresql.insert(signal).on_conflict_do_nothing(index_elements=["dedupe"]),
 }
 _UNHANDLED = (
-    sa.select(signal.c.id, *_COLUMNS)
-    .where(signal.c.handled_at.is_(None), signal.c.id > sa.bindparam("after"))
-    .order_by(signal.c.id)
+    sa.select(signal.c.due_at, signal.c.id, *_COLUMNS)
+    .where(
+        signal.c.handled_at.is_(None),
+        signal.c.due_at <= sa.bindparam("now"),
+        sa.tuple_(signal.c.due_at, signal.c.id)
+        > sa.tuple_(sa.bindparam("after_due", type_=sa.Float), sa.bindparam("after_row", type_=sa.Integer)),
+    )
+    .order_by(signal.c.due_at, signal.c.id)
     .limit(sa.bindparam("limit"))
+)
+_WAITING = sa.select(sa.func.count(), sa.func.min(signal.c.due_at)).where(
+    signal.c.handled_at.is_(None), signal.c.due_at > sa.literal_column("0")
 )
 _SETTLE = sa.update(signal).where(signal.c.id == sa.bindparam("row"))
 _OF_NODE = (
     sa.select(*_COLUMNS)
     .where(signal.c.node == sa.bindparam("node"), signal.c.seen_at >= sa.bindparam("since"))
     .order_by(signal.c.seen_at)
-    .limit(200)
+    .limit(1000)
 )
 _OF_BOOT = sa.select(*_COLUMNS).where(
     signal.c.node == sa.bindparam("node"), signal.c.boot_id == sa.bindparam("boot")
 )
 _OF_INCIDENT = sa.select(*_COLUMNS).where(signal.c.incident == sa.bindparam("incident")).order_by(signal.c.id)
+
+
+class Place(NamedTuple):
+    """Where a signal that nobody has judged yet stands: until when it waits (0: for nothing), and its row."""
+
+    due_at: float
+    row: int
+
+
+FIRST = Place(-1.0, 0)
+"""Before every signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +73,25 @@ def insert_new(connection: sa.Connection, signals: Sequence[Signal]) -> int:
     return connection.execute(_INSERT_NEW[connection.dialect.name], rows).rowcount
 
 
-def unhandled(connection: sa.Connection, after: int, limit: int) -> list[tuple[int, Signal]]:
-    """The oldest signals nobody has judged yet, with their row ids, of those behind row `after`."""
-    rows = connection.execute(_UNHANDLED, {"after": after, "limit": limit})
-    return [(row[0], _signal(row[1:])) for row in rows]
+def unhandled(connection: sa.Connection, after: Place, limit: int, now: float) -> list[tuple[Place, Signal]]:
+    """The next signals behind `after` that nobody has judged yet: the oldest first, then those whose time to
+    wait is over. One that waits on is not among them.
+    """
+    values = {"after_due": after.due_at, "after_row": after.row, "limit": limit, "now": now}
+    return [(Place(row[0], row[1]), _signal(row[2:])) for row in connection.execute(_UNHANDLED, values)]
+
+
+def defer(connection: sa.Connection, until: Mapping[int, float]) -> None:
+    """Let rows wait until these times; they are judged then, by whoever leads."""
+    values = [{"row": row, "due_at": due_at} for row, due_at in until.items()]
+    if values:
+        connection.execute(_SETTLE, values)
+
+
+def waiting(connection: sa.Connection) -> tuple[int, float | None]:
+    """How many signals wait for others, and when the first of them is due."""
+    count, due_at = connection.execute(_WAITING).one()
+    return int(count), due_at
 
 
 def of_node(connection: sa.Connection, node: str, since: float) -> list[Signal]:

@@ -44,6 +44,23 @@ def against(connection: sa.Connection, machine: str, since: float, fresh: float)
     return [one for one in found if one.machine != machine or one.at >= fresh]
 
 
+def of_machine(connection: sa.Connection, machine: str, since: float) -> list[Strike]:
+    """Strikes against one machine since then, oldest first."""
+    query = sa.select(strike).where(strike.c.machine == machine, strike.c.at >= since).order_by(strike.c.at)
+    return [Strike(**row._mapping) for row in connection.execute(query)]
+
+
+def machines_of(connection: sa.Connection, node: str) -> list[str]:
+    """Keys of the machines that were struck under this name, the latest first."""
+    query = (
+        sa.select(strike.c.machine)
+        .where(strike.c.node == node)
+        .group_by(strike.c.machine)
+        .order_by(sa.func.max(strike.c.at).desc())
+    )
+    return list(connection.execute(query).scalars())
+
+
 def of_run(connection: sa.Connection, run: str) -> frozenset[str]:
     """Keys of the machines that a run struck."""
     query = sa.select(strike.c.machine).where(strike.c.run == run)

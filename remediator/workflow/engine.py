@@ -210,7 +210,8 @@ class Engine:
         outcome = Hold(refused, after=LOOK_AGAIN_S)
         after = self._journal.outcome(connection, incident, waiting(row), outcome, now)
         present = incidents.get(connection, incident.id) or incident  # another row of it may be held by now
-        self._move_incident(connection, present, after, now)
+        told = self._ledger.is_grouped(connection, present)
+        self._move_incident(connection, present, after, now, told=told)
         return None
 
     def _call(
@@ -255,7 +256,9 @@ class Engine:
             return None
         return self._call(connection, incident, row, (), None, now)
 
-    def _move_incident(self, connection: sa.Connection, present: Incident, row: StepRow, now: float) -> None:
+    def _move_incident(
+        self, connection: sa.Connection, present: Incident, row: StepRow, now: float, *, told: bool = False
+    ) -> None:
         if row.track == "back":
             if row.name == "yield" and row.state == "done":
                 self._yields.end(connection, present, row.sentence, now)
@@ -270,7 +273,7 @@ class Engine:
         if state != present.state:
             incidents.update(connection, present.id, state=state)
             action = "incident-held" if held else "incident-resumed"
-            if held:
+            if held and not told:
                 notices.post(connection, present, notices.held(present, row.sentence), now)
             self._journal.record(connection, action, present, now, row=row, why=row.sentence)
 

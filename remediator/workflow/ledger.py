@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from remediator.model.decision import Decision
 from remediator.model.incident import Incident, Tier
+from remediator.model.machine import Machine
 from remediator.model.plan import StepRow, StepState
 from remediator.policy.budgets import HOUR_S, Budget, Debit, drain_budget, refusal
-from remediator.settings import Budgets
+from remediator.settings import Budgets, MachineLimits
 from remediator.store import debits
 from remediator.workflow.breakers import Breakers
+from remediator.workflow.common_cause import CommonCause, Group, Machines
 from remediator.workflow.journal import Journal
 
 GUARDED: dict[str, Budget] = {
@@ -26,6 +29,7 @@ GUARDED: dict[str, Budget] = {
 DRAWS_FIRST = frozenset({"claim-spare"})
 """Steps whose very look takes something, a spare: they draw before it; the others once
 they want to act. Held before it ever acted, by a veto say, such a step uses nothing."""
+UNKNOWN_SIZE = 1_000_000  # of what nobody counts, no part is many
 UNBREAKABLE: frozenset[Budget] = frozenset({"drain_t0"})
 """Budgets that no breaker closes: a known-bad node must not take jobs."""
 # A debit is in use until these are done; every drain and replacement until the incident is closed.
@@ -44,16 +48,52 @@ class Ledger:
     """
 
     def __init__(
-        self, budgets: Budgets, pool_size: Callable[[str], int], journal: Journal | None = None
+        self,
+        budgets: Budgets,
+        pool_size: Callable[[str], int],
+        journal: Journal | None = None,
+        share_size: Callable[[str, str], int] | None = None,
     ) -> None:
         self._budgets = budgets
         self._pool_size = pool_size
         self._breakers = Breakers(budgets.breaker, pool_size, journal)
+        sizes = share_size or (lambda kind, name: pool_size(name) if kind == "pool" else UNKNOWN_SIZE)
+        self._causes = CommonCause(budgets.guard, sizes, journal)
 
     def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """A node was found sick, which may open its pool's breaker."""
         if self._budgets.enabled:
             self._breakers.fell_ill(connection, incident, now)
+
+    @property
+    def machine_limits(self) -> MachineLimits | None:
+        """What is remembered of single machines; None when budgets are off."""
+        return self._budgets.machine if self._budgets.enabled else None
+
+    def sighted(
+        self, connection: sa.Connection, machine: Machine, decision: Decision, at: float, now: float
+    ) -> bool:
+        """A machine shows a fault that would act; True when a group came of it."""
+        if not self._budgets.enabled:
+            return False
+        return self._causes.sighted(connection, machine, decision.rule, decision.tier, at, now)
+
+    def groups(self, connection: sa.Connection) -> list[Group]:
+        """Groups of nodes with one fault that stand now."""
+        return self._causes.standing(connection) if self._budgets.enabled else []
+
+    def grouped(self, groups: list[Group], rule: str, machine: Machine) -> str | None:
+        """Why nothing but a T0 drain is done for this rule on this machine; None when something may."""
+        return self._causes.over(groups, rule, machine.shares)
+
+    def is_grouped(self, connection: sa.Connection, incident: Incident) -> bool:
+        """Whether people have been paged for its group, and need no page of its own."""
+        return self._budgets.enabled and self._causes.refusal(connection, incident) is not None
+
+    def look_at_groups(self, connection: sa.Connection, machine: Machines, now: float) -> None:
+        """End the groups that have passed."""
+        if self._budgets.enabled:
+            self._causes.look(connection, machine, now)
 
     def drain_refused(self, connection: sa.Connection, pool: str, tier: Tier, now: float) -> str | None:
         """Why no other node of this pool and tier may be drained now; None when one may."""
@@ -82,6 +122,9 @@ class Ledger:
         budget = self.needed(row)
         if budget is None or incident.dry_run:
             return None
+        grouped = self._causes.refusal(connection, incident)
+        if grouped is not None:
+            return grouped
         standing = self._standing(connection, incident.pool, budget, now)
         mine = next((debit for debit in standing if debit.incident == incident.id), None)
         if mine is not None and mine.in_use:

@@ -12,7 +12,7 @@ from remediator.store import incidents, steps
 from remediator.workflow.ending import end
 from remediator.workflow.givenback import TAKEN_OUT_BY
 from remediator.workflow.journal import Journal
-from remediator.workflow.plans import main_rows
+from remediator.workflow.plans import PLANS, main_rows
 
 AFTER_FAILURE = {VALIDATE: "replace", VALIDATE_ONLY: "drain-only"}
 """What becomes of a machine that failed its test; the keys are the plans of suspect machines."""
@@ -38,21 +38,31 @@ def passed(connection: sa.Connection, journal: Journal, incident: Incident, why:
     journal.record(connection, "incident-opened", returning, now, why=returning.sentence)
 
 
+def leaves_acting(connection: sa.Connection, incident: Incident, plan: str) -> bool:
+    """Whether something is under way that this plan does not have: a test whose pod would be left behind."""
+    kept = {planned.name for planned in PLANS[plan]}
+    return any(
+        row.name not in kept and row.acted_at is not None and row.state != "done"
+        for row in steps.of_incident(connection, incident.id)
+    )
+
+
 def change_plan(
     connection: sa.Connection, journal: Journal, incident: Incident, now: float, **changes: Any
 ) -> Incident:
     """Go on with another plan: what is done stays done, what the new plan does not have is dropped."""
     changed = incident.model_copy(update=changes)
     incidents.update(connection, incident.id, **changes)
-    wanted = {row.name: row for row in main_rows(changed.plan, incident.id, now)}
+    places = {planned.name: ordinal for ordinal, planned in enumerate(PLANS[changed.plan])}
     kept = set()
     for row in steps.of_incident(connection, incident.id):
-        same = row.name in wanted and wanted[row.name].ordinal == row.ordinal
-        if same or row.state == "done":
-            kept.add(row.name)
-        else:
+        if row.name in places:
+            steps.update(connection, row, ordinal=places[row.name])
+        elif row.state != "done":
             steps.drop(connection, row)
-    steps.insert(connection, [row for name, row in wanted.items() if name not in kept])
+        kept.add(row.name)
+    wanted = main_rows(changed.plan, incident.id, now)
+    steps.insert(connection, [row for row in wanted if row.name not in kept])
     detail = {"plan": changed.plan, "before": incident.plan}
     journal.record(connection, "decision", changed, now, why=changed.sentence, detail=detail)
     return changed

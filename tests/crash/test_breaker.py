@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.audit import chain
-from remediator.settings import BreakerSettings, Budgets, Limit
+from remediator.settings import BreakerSettings, Budgets, GuardSettings, Limit
 from remediator.settings.tree import KnownBad
 from remediator.store import breakers, schema
 from remediator.store.commands import Command, ask
@@ -20,7 +20,7 @@ MANY = Limit(at_least=4, per_hour=None)
 ONE = Limit(percent=0, per_hour=None)
 BUDGETS = Budgets(
     drain_t0=KnownBad(at_least=4), release=MANY, evict=MANY, replace=ONE,
-    breaker=BreakerSettings(at_least=2, percent=0),
+    breaker=BreakerSettings(at_least=2, percent=0), guard=GuardSettings(at_least=9),
 )  # fmt: skip
 SICK = ("gpu-0", "gpu-1", "gpu-2")
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from remediator.cli.incidents import story_of
 from remediator.cli.timeline import print_story
+from remediator.incidents.companions import COMPANIONS_S
 from remediator.model.timing import CAP_S, Timing
 from remediator.policy import rules
 from remediator.store import outbox
@@ -38,6 +39,12 @@ def soft(timing: Timing) -> rules.Rules:
 
 def given(folder: Path, timing: Timing = "at-checkpoint", glob: str = GLOB) -> River:
     return River(folder, policy=soft(timing), glob=glob)
+
+
+def soft_fault(river: River, node: str) -> None:
+    """It was seen a minute ago: what comes with it is there."""
+    river.xid(node, SOFT)
+    river.clock.advance(COMPANIONS_S)
 
 
 def pace(river: River, job: int, seconds: float, *saved_at: float) -> None:
@@ -81,7 +88,7 @@ def test_a_job_runs_on_until_a_complete_checkpoint_is_newer_than_the_decision(tm
     job = river.submit_job(gpus=16)
     old = river.clock.now() - 300.0
     river.sees_saved(job, old)
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     pace(river, job, 60.0, old)
     assert_given_time(river, job)
     assert "runs on until it has saved, at the latest until " in now_line(river)
@@ -94,7 +101,7 @@ def test_a_job_runs_on_until_a_complete_checkpoint_is_newer_than_the_decision(tm
 def test_it_is_moved_after_half_an_hour_all_the_same(tmp_path: Path) -> None:
     river = given(tmp_path)
     job = river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     pace(river, job, 30.0)
     river.clock.advance(CAP_S - 60.0)
     pace(river, job, 20.0)
@@ -108,7 +115,7 @@ def test_without_a_cap_it_is_left_to_its_own_end(tmp_path: Path, timing: Timing,
     """So it is too when nobody reads checkpoints: nothing says that it will ever be seen to save."""
     river = given(tmp_path, timing, glob)
     job = river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     for _ in range(3):
         river.run(4.0)
         river.clock.advance(3 * CAP_S)
@@ -124,7 +131,7 @@ def test_without_a_cap_it_is_left_to_its_own_end(tmp_path: Path, timing: Timing,
 def test_an_agent_that_looks_no_longer_does_not_take_the_cap_back(tmp_path: Path) -> None:
     river = given(tmp_path)
     job = river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     pace(river, job, 30.0)
     river.clock.advance(CAP_S)
     river.run()
@@ -135,7 +142,7 @@ def test_an_agent_that_looks_no_longer_does_not_take_the_cap_back(tmp_path: Path
 def test_final_evidence_on_the_same_machine_ends_the_wait(tmp_path: Path, timing: Timing) -> None:
     river = given(tmp_path, timing)
     job = river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     river.run(5.0)
     assert_given_time(river, job)
     river.xid("gpu-0", 79, seq=2)
@@ -147,7 +154,8 @@ def test_final_evidence_on_the_same_machine_ends_the_wait(tmp_path: Path, timing
 def test_evidence_that_changes_nothing_ends_no_wait(tmp_path: Path) -> None:
     river = given(tmp_path, "at-job-end")
     job = river.submit_job()
-    for seq, code in enumerate((SOFT, SOFT, 13, 43, 45)):
+    soft_fault(river, "gpu-0")
+    for seq, code in enumerate((SOFT, SOFT, 13, 43, 45), start=2):
         river.xid("gpu-0", code, seq=seq)
         river.run(2.0)
     assert_given_time(river, job)
@@ -157,7 +165,7 @@ def test_final_evidence_on_another_machine_of_the_job_ends_it_too(tmp_path: Path
     """The first incident owns the run, and would have left it on the dead machine."""
     river = River(tmp_path, policy=soft("at-job-end"), spares=2)
     job = river.submit_job(width=2)
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     river.run(5.0)
     river.xid("gpu-1", 79)
     river.run(600.0)
@@ -174,7 +182,7 @@ def test_a_crash_at_any_moment_repeats_nothing_and_shortens_no_wait(tmp_path: Pa
     old = river.clock.now() - 60.0
     river.sees_saved(job, old)
     crashed = river.crash_at(moment)
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     river.run_through_crashes(8.0)
     river.begin()  # and once more while it waits
     river.run_through_crashes(4.0)
@@ -194,7 +202,7 @@ def test_a_clock_that_is_set_makes_no_old_checkpoint_new(tmp_path: Path, seconds
     job = river.submit_job()
     old = river.clock.now() - 60.0
     river.sees_saved(job, old)
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     pace(river, job, 20.0, old)
     river.own.set_by += seconds
     river.run(10.0)
@@ -207,7 +215,7 @@ def test_a_clock_that_is_set_makes_no_old_checkpoint_new(tmp_path: Path, seconds
 def test_a_person_who_resumes_the_node_ends_it_all_and_the_job_is_left(tmp_path: Path) -> None:
     river = given(tmp_path, "at-job-end")
     job = river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     river.run(40.0)
     river.slurm.resume("w-gpu-0", deadline=5.0)
     river.run(60.0 + LATE_S)
@@ -218,7 +226,7 @@ def test_a_person_who_resumes_the_node_ends_it_all_and_the_job_is_left(tmp_path:
 def test_in_a_dry_run_nobody_waits(tmp_path: Path) -> None:
     river = River(tmp_path, policy=soft("at-job-end"), dry_run=True)
     river.submit_job()
-    river.xid("gpu-0", SOFT)
+    soft_fault(river, "gpu-0")
     river.run(30.0)
     (incident,) = river.all_incidents()
     assert incident.state == "closed"

@@ -145,7 +145,7 @@ class River:
         assert epoch is not None
         journal = Journal(f"life-{self.lives}", epoch)
         inventory = self.inventory()
-        ledger = Ledger(self.budgets, inventory.pool_size, journal)
+        ledger = Ledger(self.budgets, inventory.pool_size, journal, inventory.share_size)
         engine = Engine(journal, "test", ledger, requeues=self.requeues, dry_run=self.dry_run,
                         clocks=Clocks({"training": self.glob} if self.glob else {}))  # fmt: skip
         crashes = Crashes(inventory, self.policy, self.limits, "test", engine, journal)
@@ -171,6 +171,7 @@ class River:
             lambda: [self.kube.view(name) for name in self.names],
             lambda: [pod for name in self.names for pod in self._pods_on(name)],
             self.pools,
+            self.budgets.guard,
         )
 
     def _named(self, name: str) -> NodeView | None:

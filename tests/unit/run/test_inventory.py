@@ -13,8 +13,9 @@ from remediator.kube.nodes import NodeView, Taint
 from remediator.kube.pods import SCALING_MODE, WORKER_LABELS, PodView
 from remediator.model.machine import Stage
 from remediator.run.inventory import CachedInventory
-from remediator.settings import Pool
+from remediator.settings import GuardSettings, Pool
 
+GUARD = GuardSettings()
 LABELS = {"pool": "training", "gpu": "h100"}
 NODE = NodeView(
     name="gpu-0",
@@ -200,3 +201,16 @@ def test_the_territory_is_the_pools_and_the_spares() -> None:
 def test_a_slurm_node_is_where_its_pod_is() -> None:
     here = inventory(pods=(WORKER, replace(WORKER, name="worker-1", hostname="w-1", node="")))
     assert [here.node_of(name) for name in ("w-0", "w-1", "w-2")] == ["gpu-0", None, None]
+
+
+def test_a_machine_knows_what_it_shares_and_with_how_many() -> None:
+    """From the nearest to the widest; a label that is missing is nothing to share."""
+    labels = {**LABELS, GUARD.leaf_label: "leaf-2", GUARD.driver_label: "580.65"}
+    one = replace(NODE, labels=labels, image="Linux 6.8")
+    other = replace(one, name="gpu-1", uid="u1", labels={**LABELS, GUARD.leaf_label: "leaf-3"})
+    outside = replace(one, name="x", uid="x", labels={GUARD.leaf_label: "leaf-2"})
+    here = inventory(nodes=(one, other, outside))
+    assert machine(here).shares == (
+        ("leaf", "leaf-2"), ("driver", "580.65"), ("image", "Linux 6.8"), ("pool", "training"),
+    )  # fmt: skip
+    assert [here.share_size(*share) for share in machine(here).shares] == [1, 1, 2, 2]

@@ -11,14 +11,15 @@ import sqlalchemy as sa
 from remediator.store import breakers, debits, incidents, signals, steps
 from remediator.store.engine import open_store
 
-ASKED: dict[str, sa.Select[Any]] = {
+ASKED: dict[str, Any] = {
     "incident_one_open (key=?)": incidents._OPEN_FOR,
     "incident_by_key": incidents._LAST_CLOSED,
     "incident_one_open": incidents._OPEN_COUNT,
     "step_unfinished": steps._READY,
     "(incident=? AND name=?)": steps._DRAINED,
     "step USING INDEX sqlite_autoindex_step_1 (incident=? AND name=?)": steps._FENCED,
-    "signal_unhandled": signals._UNHANDLED,
+    "signal_due (due_at": signals._UNHANDLED,
+    "signal_due (due_at>?)": signals._WAITING,
     "signal_of_incident": signals._OF_INCIDENT,
     "incident_by_pool": breakers._SICK.params(pool="p", since=0.0),
     "debit_of_pool": debits._STANDING.params(pool="p", budget="b", first=["x"], until=["close"], since=0.0),

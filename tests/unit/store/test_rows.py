@@ -170,13 +170,13 @@ def test_only_new_signals_are_counted(connection: sa.Connection) -> None:
 def test_a_repeated_delivery_changes_nothing(connection: sa.Connection) -> None:
     signals.insert_new(connection, [signal("a")])
     signals.insert_new(connection, [signal("a", node="gpu-9", received_at=99.0)])
-    assert signals.unhandled(connection, 0, 10)[0][1] == signal("a")
+    assert signals.unhandled(connection, signals.FIRST, 10, 0.0)[0][1] == signal("a")
 
 
 def test_unjudged_signals_come_oldest_first_in_pages(connection: sa.Connection) -> None:
     signals.insert_new(connection, [signal(name) for name in "abcde"])
-    first = signals.unhandled(connection, 0, 2)
-    second = signals.unhandled(connection, first[-1][0], 9)
+    first = signals.unhandled(connection, signals.FIRST, 2, 0.0)
+    second = signals.unhandled(connection, first[-1][0], 9, 0.0)
     assert [found.dedupe for _, found in [*first, *second]] == list("abcde")
     assert len(first) == 2
 
@@ -185,11 +185,21 @@ def test_a_judged_signal_is_evidence_of_its_incident_and_never_judged_again(
     connection: sa.Connection,
 ) -> None:
     signals.insert_new(connection, [signal(name) for name in "abc"])
-    (one, _), (two, _), _ = signals.unhandled(connection, 0, 9)
-    verdicts = [signals.Verdict(one, "opens", "i1"), signals.Verdict(two, "only recorded", None)]
+    (one, _), (two, _), _ = signals.unhandled(connection, signals.FIRST, 9, 0.0)
+    verdicts = [signals.Verdict(one.row, "opens", "i1"), signals.Verdict(two.row, "only recorded", None)]
     signals.settle(connection, 9.0, verdicts)
-    assert [found.dedupe for _, found in signals.unhandled(connection, 0, 9)] == ["c"]
+    assert [found.dedupe for _, found in signals.unhandled(connection, signals.FIRST, 9, 0.0)] == ["c"]
     assert signals.of_incident(connection, "i1") == [signal("a")]
+
+
+def test_a_signal_that_waits_is_counted_and_comes_back_when_it_is_due(connection: sa.Connection) -> None:
+    signals.insert_new(connection, [signal(name) for name in "abc"])
+    (one, _), (two, _), _ = signals.unhandled(connection, signals.FIRST, 9, 0.0)
+    signals.defer(connection, {one.row: 60.0, two.row: 30.0})
+    assert [found.dedupe for _, found in signals.unhandled(connection, signals.FIRST, 9, 29.0)] == ["c"]
+    assert signals.waiting(connection) == (2, 30.0)
+    due = signals.unhandled(connection, signals.FIRST, 9, 60.0)
+    assert [found.dedupe for _, found in due] == ["c", "b", "a"]
 
 
 def test_a_reader_creates_no_store(tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Whether a signal whose rule acts may act: its past, its companions and its witnesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from remediator.incidents.companions import COMPANIONS_S, decides_at, followers_of, root_of
+from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
+from remediator.incidents.memory import HEALS
+from remediator.model.decision import Decision
+from remediator.model.incident import Incident
+from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.settings import MachineLimits
+from remediator.signals.drains import DRAIN
+from remediator.store import incidents, life, signals
+from remediator.workflow.suspects import AFTER_FAILURE
+
+AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """It is judged at `until`: what it waits for may still come, and is judged itself when it does."""
+
+    until: float
+
+
+def weigh(
+    connection: sa.Connection,
+    signal: Signal,
+    machine: Machine,
+    decision: Decision,
+    limits: MachineLimits | None,
+    now: float,
+) -> Verdict | Later:
+    """Whether this signal may act as decided. Final evidence (T0) waits for no companion and no machine to
+    settle.
+    """
+    closed = incidents.last_closed(connection, machine.key)
+    past = _of_the_past(connection, signal, machine, decision, closed)
+    if past is None and limits is not None and decision.tier != "T0":
+        past = _unsettled(connection, signal, machine, closed, limits, now)
+    if past is not None:
+        return past
+    if signal.kind == DRAIN and decision.plan in AFTER_FAILURE:
+        return Verdict(True, "Slurm's own record, and no job is interrupted for it")
+    if decision.tier != "T0" and now < decides_at(signal):
+        return Later(decides_at(signal))
+    within = AGREE_S[decision.tier]
+    others = signals.of_node(connection, signal.node, signal.seen_at - max(within, COMPANIONS_S))
+    root = None if decision.tier == "T0" else root_of(signal, others)
+    if root is not None:
+        return Verdict(False, f"follows {root.what} within {COMPANIONS_S:.0f} s: recorded with it")
+    verdict = judge(signal, others, machine.boot_id, decision.tier, now)
+    if verdict.enough:
+        return replace(verdict, followed_by=tuple(followers_of(signal, others)))
+    last = signal.received_at + within
+    return verdict if now >= last else Later(min(last, now + AGAIN_S))
+
+
+def named(decision: Decision, verdict: Verdict) -> Decision:
+    """The decision with what only followed its root."""
+    also = ", ".join(sorted({one.what for one in verdict.followed_by}))
+    if not also:
+        return decision
+    return decision.model_copy(update={"sentence": f"{decision.sentence}; {also} came with it"})
+
+
+def _of_the_past(
+    connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, closed: Incident | None
+) -> Verdict | None:
+    """Why the signal belongs to the machine's last incident, if it does."""
+    if closed is None:
+        return None
+    if closed.rule == decision.rule and before_close(signal, closed.closed_at):
+        return Verdict(False, f"began before incident {closed.id} was closed: recorded")
+    if closed.state == "overridden":
+        past = signals.of_incident(connection, closed.id)
+        if overruled(signal, past, closed, machine.boot_id):
+            return Verdict(False, f"a person has overridden incident {closed.id} for this: recorded")
+    return None
+
+
+def _unsettled(
+    connection: sa.Connection,
+    signal: Signal,
+    machine: Machine,
+    closed: Incident | None,
+    limits: MachineLimits,
+    now: float,
+) -> Verdict | None:
+    """What began before the service watched, or comes right after its own repair, tells of neither."""
+    since = life.watching_since(connection)
+    if since is not None and signal.seen_at < since and now < since + limits.settle_s:
+        return Verdict(False, "began before the service first watched: recorded")
+    given_back = incidents.last_return(connection, machine.key)
+    healed = closed if closed is not None and closed.plan in HEALS and closed.state == "closed" else None
+    ended = [one.closed_at for one in (given_back, healed) if one is not None and one.closed_at]
+    if ended and now < max(ended) + limits.settle_s:
+        return Verdict(False, f"comes within {limits.settle_s:.0f} s of its own repair: recorded")
+    return None

@@ -1,0 +1,222 @@
+"""Groups: the same fault on many nodes that share something. Nothing but T0 drains is done for it until a
+person releases the group, or its nodes are sick no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from remediator.model.ids import incident_id
+from remediator.model.incident import COMMON_CAUSE, Incident, Tier
+from remediator.model.machine import Machine
+from remediator.policy.breaker import PLACES, Shared, common_cause, ended_by
+from remediator.settings import GuardLimits, GuardSettings
+from remediator.store import incidents, sightings
+from remediator.workflow import notices
+from remediator.workflow.ending import end
+from remediator.workflow.journal import Journal
+
+NAMED = 3
+BY = {"leaf": "behind", "rack": "in", "pool": "of"}
+Machines = Callable[[str], Machine | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One cause on many nodes, and what they share: its kind and its name."""
+
+    id: str
+    cause: str
+    kind: str
+    name: str
+    since: float
+
+    @property
+    def key(self) -> str:
+        """Of its incident: there is one open for each."""
+        return f"{sightings.GROUP}{self.cause}/{self.kind}/{self.name}"
+
+    @property
+    def where(self) -> str:
+        """What its nodes share, for people."""
+        return f"{BY.get(self.kind, 'with')} {self.what}"
+
+    @property
+    def what(self) -> str:
+        """What it is a group of."""
+        return f"{self.kind} {self.name}"
+
+
+class CommonCause:
+    """Everything happens on the caller's connection; without a journal groups can only be asked for."""
+
+    def __init__(
+        self,
+        settings: GuardSettings,
+        size: Callable[[str, str], int],
+        journal: Journal | None,
+    ) -> None:
+        self._settings = settings
+        self._size = size
+        self._journal = journal
+
+    def standing(self, connection: sa.Connection) -> list[Group]:
+        """The groups that nobody has released and that have not passed."""
+        rows = sightings.groups(connection)
+        return [_group(row) for row in rows]
+
+    def over(self, groups: Iterable[Group], rule: str, shares: Sequence[tuple[str, str]]) -> str | None:
+        """Why nothing is done for this rule on a machine that shares this; None without such a group."""
+        cause = self._settings.cause_of(rule)
+        found = (one for one in groups if one.cause == cause and (one.kind, one.name) in shares)
+        return next(map(_refusal, found), None)
+
+    def refusal(self, connection: sa.Connection, incident: Incident) -> str | None:
+        """Why an incident that has begun goes no further; None when nothing forbids it."""
+        groups = self.standing(connection)
+        if not groups:
+            return None
+        cause = self._settings.cause_of(incident.rule)
+        return self.over(groups, incident.rule, sightings.shares(connection, cause, incident.key))
+
+    def sighted(
+        self, connection: sa.Connection, machine: Machine, rule: str, tier: Tier, at: float, now: float
+    ) -> bool:
+        """A machine shows a fault, whether it acts yet or not; True when that made a group of many."""
+        if self._journal is None:
+            raise LookupError("a guard that can only be asked was told of a fault")
+        cause = self._settings.cause_of(rule)
+        sightings.add(connection, cause, machine.key, machine.name, machine.shares, min(at, now))
+        if self.over(self.standing(connection), rule, machine.shares):
+            return False
+        found = self._many(connection, cause, machine, now)
+        if found is None:
+            return False
+        self._begin(
+            connection, self._journal, Group("", cause, found.kind, found.name, now), found, tier, machine
+        )
+        return True
+
+    def look(self, connection: sa.Connection, machine: Machines, now: float) -> None:
+        """End groups that have passed: nothing new for a whole window, and no incident of theirs whose
+        machine is still in the boot that was sick. What is left of those waits for people, however long.
+        """
+        for group in self.standing(connection):
+            since = now - self._settings.window_s
+            if sightings.count(connection, group.cause, group.kind, group.name, since):
+                continue
+            left = self._members(connection, group)
+            why = ended_by("", standing=any(_stands(row, machine(row.node)) for row in left))
+            incident = incidents.get(connection, group.id)
+            if why is None or incident is None or self._journal is None:
+                continue
+            self._leave_to_people(connection, group, left)
+            rest = f"; each of {_some([row.id for row in left])} is held until it is released" if left else ""
+            end(connection, self._journal, incident, f"{why}{rest}", now)
+
+    def _leave_to_people(
+        self, connection: sa.Connection, group: Group, left: Iterable[sa.Row[tuple[str, ...]]]
+    ) -> None:
+        for row in left:
+            incidents.update(connection, row.id, held_by=f"common cause {group.id}", state="held")
+
+    def _members(self, connection: sa.Connection, group: Group) -> list[sa.Row[tuple[str, ...]]]:
+        found = sightings.members(connection, group.cause, group.kind, group.name)
+        return [row for row in found if self._settings.cause_of(row.rule) == group.cause]
+
+    def _many(self, connection: sa.Connection, cause: str, machine: Machine, now: float) -> Shared | None:
+        """What too many sick nodes share with the machine; what a person has released counts no more."""
+        since, limits = now - self._settings.window_s, self._settings.limits_of(cause)
+        counts = sightings.counts(connection, cause, machine.shares, since)
+        shared = [self._shared(kind, name, counts, limits) for kind, name in machine.shares]
+        while (found := common_cause(shared, limits)) is not None:
+            released = self._released_at(connection, Group("", cause, found.kind, found.name, now))
+            if released <= since:
+                return found
+            sick = sightings.count(connection, cause, found.kind, found.name, released)
+            fewer = replace(found, sick=sick)
+            if common_cause([fewer], limits):
+                return fewer
+            shared = [fewer if one is found else one for one in shared]
+        return None
+
+    def _shared(
+        self, kind: str, name: str, counts: Mapping[tuple[str, str], int], limits: GuardLimits
+    ) -> Shared:
+        sick = counts.get((kind, name), 0)
+        matters = kind not in PLACES and sick >= limits.at_least
+        return Shared(kind, name, sick, self._size(kind, name) if matters else 0)
+
+    def _released_at(self, connection: sa.Connection, group: Group) -> float:
+        last = incidents.last_closed(connection, group.key)
+        return last.closed_at or 0.0 if last else 0.0
+
+    def _begin(
+        self,
+        connection: sa.Connection,
+        journal: Journal,
+        group: Group,
+        found: Shared,
+        tier: Tier,
+        machine: Machine,
+    ) -> None:
+        now = group.since
+        since = max(now - self._settings.window_s, self._released_at(connection, group))
+        names = sightings.nodes(connection, group.cause, group.kind, group.name, since)
+        alike = sightings.alike(connection, group.cause, group.kind, group.name, since)
+        incident = Incident(
+            id=incident_id(now),
+            key=group.key,
+            node=group.what,
+            node_uid="",
+            boot_id="",
+            pool=machine.pool or "",
+            tier=tier,
+            rule=group.cause,
+            cause=f"{group.cause} on {found.sick} nodes {group.where}",
+            plan=COMMON_CAUSE,
+            state="held",
+            sentence=_sentence(group, names, alike, self._settings.window_s),
+            fault_at=now,
+            opened_at=now,
+        )
+        incidents.insert(connection, incident)
+        detail = {"rule": group.cause, "plan": COMMON_CAUSE, "nodes": names, "alike": alike}
+        journal.record(connection, "decision", incident, now, why=incident.sentence, detail=detail)
+        page = notices.look(f"incident {incident.id}: {incident.sentence}; when what they share is mended: "
+                            f"`remediator release {incident.id}`")  # fmt: skip
+        notices.post(connection, incident, page, now)
+
+
+def _group(row: sa.Row[tuple[str, str, float]]) -> Group:
+    _, cause, kind, name = row.key.split("/", 3)
+    return Group(row.id, cause, kind, name, row.opened_at)
+
+
+def _sentence(group: Group, names: Sequence[str], alike: dict[str, str], window_s: float) -> str:
+    others = [f"{kind} {name}" for kind, name in sorted(alike.items()) if kind != group.kind]
+    also = f"; they also share {', '.join(others)}" if others else ""
+    many = f"{group.cause} on {len(names)} nodes {group.where} within {window_s / 60:g} min ({_some(names)})"
+    return f"{many}{also}: one cause until shown otherwise; T0 nodes are drained, nothing else is done"
+
+
+def _refusal(group: Group) -> str:
+    return (
+        f"{group.cause} is on many nodes {group.where} at once, which are one incident, {group.id}: "
+        f"goes on when a person says `remediator release {group.id}`"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _stands(row: sa.Row[tuple[str, ...]], machine: Machine | None) -> bool:
+    """Whether its evidence is still of the machine's present boot; a boot that is not known may be."""
+    if machine is None or machine.key != row.key:
+        return False
+    return not machine.boot_id or machine.boot_id == row.boot_id
