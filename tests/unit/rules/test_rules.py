@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from deploy.setup.parts import ensure
-from remediator.model.faults import NAMED
+from remediator.model.faults import COUNTED, NAMED
 
 RULES = Path(__file__).parents[3] / "deploy" / "rules"
 RUNBOOKS = Path(__file__).parents[3]
@@ -31,6 +31,20 @@ def test_rules_are_valid(promtool: Path, file: Path) -> None:
 def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, file: Path) -> None:
     done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_counted_fault_says_who_has_measured_it_and_on_which_node() -> None:
+    """Without its witness an alert counts for nothing, without a node it is refused."""
+    told = []
+    for file in (RULES / "tests").glob("*.yaml"):
+        for case in yaml.safe_load(file.read_text())["tests"]:
+            for look in case.get("alert_rule_test", ()):
+                told += [alert["exp_labels"] for alert in look.get("exp_alerts", ())]
+    counted = [labels for labels in told if labels.get("fault") in COUNTED]
+    assert {labels["fault"] for labels in counted} == COUNTED
+    for labels in counted:
+        assert labels["witness"] in {"own-counters", "dcgm-field", "node-exporter", "gpud"}, labels
+        assert labels.keys() & {"node", "nodename", "hostname", "Hostname"}, labels
 
 
 def test_every_fault_that_an_alert_names_is_one_the_service_knows() -> None:
