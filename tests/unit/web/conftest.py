@@ -23,7 +23,7 @@ def port(world: World) -> Iterator[int]:
     pushes = Pushes(
         auth=world.auth,
         submit=world.submit,
-        looks=lambda *_: None,
+        looks=world.look,
         heartbeat=world.beat,
         metrics=world.metrics,
         clock=world.clock,

@@ -56,6 +56,22 @@ def test_empty_push_is_a_heartbeat_and_stores_nothing(client: httpx.Client, worl
     assert world.beats == [("gpu-1", BOOT, world.clock.now())]
 
 
+def test_what_an_agent_sees_of_checkpoints_is_kept_and_odd_looks_are_refused(
+    client: httpx.Client, world: World
+) -> None:
+    found = {"key": {"jobname": "a\nb\u202e"}, "newest": "step_1", "ages": [60.0]}
+    look = {"glob": "/shared/{jobname}/*", "looked_s": 1.0, "found": [found]}
+    assert client.post(PATH, json=push() | {"checkpoints": [look]}).json() == {"accepted": 0}
+    ((node, (kept,), at),) = world.looks
+    assert (node, kept.found[0].key.jobname, at) == ("gpu-1", "a?b?", world.clock.now())
+    odd: list[dict[str, object]] = [{"looked_s": -1}, {"found": [found] * 501}, {"glob": ""}, {"found": [{}]}]
+    odd += [{"found": [found | {"ages": ages}]} for ages in ([-1], [1] * 9, ["NaN"], [1e300])]
+    for wrong in odd:
+        answer = client.post(PATH, json=push() | {"checkpoints": [look | wrong]})
+        assert answer.status_code == 400, wrong
+    assert len(world.looks) == 1
+
+
 def test_push_with_events_is_a_sign_of_life_too(client: httpx.Client, world: World) -> None:
     client.post(PATH, json=push(event()))
     assert world.beats == [("gpu-1", BOOT, world.clock.now())]

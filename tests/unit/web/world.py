@@ -9,6 +9,7 @@ from typing import Any
 
 from remediator.clock import ManualClock
 from remediator.errors import Retry
+from remediator.model.checkpoint import CheckpointLook
 from remediator.model.signal import Signal
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
@@ -39,6 +40,7 @@ class World:
     review_fails: bool = False
     taken: list[Signal] = field(default_factory=list)
     beats: list[tuple[str, str, float]] = field(default_factory=list)
+    looks: list[tuple[str, tuple[CheckpointLook, ...], float]] = field(default_factory=list)
     submit_error: Exception | None = None
     entered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     commit: threading.Event = field(default_factory=threading.Event)
@@ -53,6 +55,9 @@ class World:
         if self.review_fails:
             raise Retry("the API server does not answer")
         return self.tokens.get(token, Verdict(authenticated=False))
+
+    def look(self, node: str, looks: Sequence[CheckpointLook], at: float) -> None:
+        self.looks.append((node, tuple(looks), at))
 
     def submit(self, signals: Sequence[Signal]) -> None:
         self.entered.release()

@@ -1,0 +1,100 @@
+"""Soft evidence under a real training job: it is not signalled before it has saved by itself, then it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from deploy.lab import monitoring
+from deploy.lab.api import Lab
+from deploy.lab.spec import SLURM_NAMESPACE
+from remediator.clock import rfc3339
+from tests.e2e.helpers import Servers, Site, Training, in_order
+from tests.servers.slurm import wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
+
+EVERY = 150
+"""Steps between the job's own saves, ten steps a second."""
+GLOB = "/shared/job/run-{job}/checkpoint-*.json"
+AGENT = {"AGENT_CHECKPOINT_GLOBS": GLOB, "AGENT_CHECKPOINT_EVERY_S": "1"}
+SERVICE = {"POOLS__TRAINING__CHECKPOINT_GLOB": GLOB}
+SOFT = {"alertname": "NvlinkCrc", "fault": "nvlink-crc", "witness": "own-counters"}
+"""An alert whose rule says at-checkpoint."""
+SCRIPT = f"""#!/bin/bash
+#SBATCH --job-name=train -N2 --ntasks-per-node=1 --gres=gpu:8 --output=/shared/job/train-%j.out
+export STEPS=1000000 STEP_SECONDS=0.1 CKPT_EVERY={EVERY}
+srun python3 /shared/job/train.py
+"""
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    """One agent looks at what jobs save."""
+    with in_order(lab) as found:
+        reader = found.node_of("worker-3")
+        try:
+            _set(lab, "daemonset/remediator-agent", AGENT | {"AGENT_CHECKPOINT_NODES": reader})
+            _set(lab, "deployment/remediator", SERVICE)
+            found.controller.wait()
+            yield found
+        finally:
+            _set(lab, "daemonset/remediator-agent", dict.fromkeys((*AGENT, "AGENT_CHECKPOINT_NODES")))
+            _set(lab, "deployment/remediator", dict.fromkeys(SERVICE))
+            found.controller.wait()
+
+
+def _set(lab: Lab, what: str, variables: Mapping[str, str | None]) -> None:
+    """Environment variables of a Deployment or DaemonSet (None: off again), and its new pods."""
+    changes = [
+        f"REMEDIATOR_{name}" + ("-" if value is None else f"={value}") for name, value in variables.items()
+    ]
+    lab.kubectl("-n", SLURM_NAMESPACE, "set", "env", what, *changes)
+    lab.kubectl("-n", SLURM_NAMESPACE, "rollout", "status", what, "--timeout=90s")
+
+
+def tell(site: Site, labels: dict[str, str]) -> None:
+    """Alertmanager tells the service of an alert that fires from now on."""
+    secret = site.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/secrets/{monitoring.SECRET}")["data"]
+    token = base64.b64decode(next(iter(secret.values()))).decode()
+    alert = {"status": "firing", "labels": labels, "startsAt": rfc3339(time.time())}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    body = json.dumps({"version": "4", "alerts": [alert]}).encode()
+    request = urllib.request.Request(f"{site.controller.url}/v1/alerts", body, headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+
+
+def saved(job: Training) -> int:
+    """The step of its newest checkpoint."""
+    return max((int(path.stem[-8:]) for path in job.folder.glob("checkpoint-*.json")), default=0)
+
+
+def test_a_job_is_not_signalled_before_its_next_complete_checkpoint_and_resumes_there(site: Site) -> None:
+    servers = Servers(site.lab)
+    job = Training(site.lab, site.lab.slurm("sbatch", "--parsable", stdin=SCRIPT).strip())
+    site.trains(job, step=EVERY + 20)
+    sick = job.workers()[0]
+    node = site.node_of(sick)
+    tell(site, SOFT | {"node": node})
+    wait_for("the fence", lambda: servers.fences(node) == 1, 30, every=0.2)
+    assert servers.drains(sick) == 1
+    while saved(job) == EVERY:  # it runs on, on a node that takes no other job
+        assert job.is_untouched()
+        time.sleep(0.5)
+    site.moves(job)
+    (resumed,) = {int(event["step"]) for event in job.events("START", 1)}
+    assert resumed >= 2 * EVERY
+    assert job.terms() == {"0": 1, "1": 1}
+    incident = site.closes(node, 120)
+    story = site.controller.story(incident["id"])
+    (wait,) = [step for step in story["steps"] if step["name"] == "await-save"]
+    assert wait["facts"]["checkpoint"] == f"checkpoint-{2 * EVERY:08d}.json"
+    (loss,) = story["losses"].values()
+    assert (loss["gpus"], 0 <= loss["before_s"] < 30) == (16, True)
+    assert loss["gpu_hours"] is not None
