@@ -122,7 +122,7 @@ def alert_rules(site: Site) -> Finding:
     """Prometheus knows the alerts of deploy/rules."""
     check, prometheus = "alert rules", site.settings.prometheus
     if prometheus.url is None:
-        return ok(check, "prometheus.url is not set: not looked at")
+        return ok(check, "prometheus.url is not set: not looked at, and thresholds are only recorded")
     known = PrometheusRules(prometheus.url, prometheus.token_path, prometheus.deadline_s).alerts()
     missing = sorted(ALERTS - known)
     if missing:
