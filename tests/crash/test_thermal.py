@@ -9,14 +9,16 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.model.faults import GPU_HOT, GPU_SLOWDOWN
+from remediator.model.incident import COMMON_CAUSE
 from remediator.observe.metrics import Metrics
 from remediator.run.thresholds import Thresholds
-from remediator.settings import Webhook
+from remediator.settings import BreakerSettings, Budgets, Limit, Webhook
+from remediator.settings.limits import MachineLimits
 from remediator.signals.alertmanager import Alert
 from remediator.signals.episodes import convert
 from remediator.store import schema
 from tests.fakes.prometheus import FakePrometheus
-from tests.fakes.river import River
+from tests.fakes.river import NODES, River
 
 JUMPS = (41, 42, 345, 42, 82505, 41, 200000, 644245923, 42)
 BLANKS = (9223372036854775794, 9223372036854775792, 9.223372036854776e18, 2147483632)
@@ -26,8 +28,8 @@ ALSO_BAD = (float("nan"), float("inf"), -1)
 class Site:
     """A river, and a Prometheus that has read each of its GPUs every 30 s for the last quarter of an hour."""
 
-    def __init__(self, folder: Path) -> None:
-        self.river = River(folder)
+    def __init__(self, folder: Path, budgets: Budgets | None = None) -> None:
+        self.river = River(folder, budgets=budgets)
         self.prometheus = FakePrometheus()
         self.thresholds = Thresholds(
             self.prometheus, self.river.inventory(), self.river._submit, Metrics(), self.river.own
@@ -118,6 +120,29 @@ def test_a_resolved_alert_and_a_series_that_is_gone_give_nothing_back(site: Site
     assert site.river.kube.view("gpu-0").unschedulable or "gpu-0" not in site.river.names
     assert site.river.all_incidents() == [site.river.all_incidents()[0]]
     assert site.river.all_incidents()[0].id == incident.id
+
+
+@pytest.mark.parametrize("hot", [2, 4])
+def test_many_hot_at_once_are_the_cooling_and_none_of_them_is_touched(hot: int, tmp_path: Path) -> None:
+    """Two of four are no cause that they share, though more than a fifth: it takes three."""
+    settled = Budgets(
+        machine=MachineLimits(settle_s=0), drain=Limit(at_least=4), breaker=BreakerSettings(at_least=9)
+    )
+    site = Site(tmp_path, settled)
+    nodes = NODES[:hot]
+    site.values = dict.fromkeys(nodes, (82,))
+    site.go_on(120, *nodes)
+    drained = {write.target for write in site.river.slurm.writes if write.op == "drain"}
+    groups = [one for one in site.river.all_incidents() if one.plan == COMMON_CAUSE]
+    if hot == 2:
+        assert (drained, groups) == ({f"w-{name}" for name in nodes}, [])
+        return
+    assert site.river.slurm.writes == []
+    (cooling,) = groups
+    assert cooling.cause == "thermal on 3 nodes of pool training"  # which is when it became one
+    query = sa.select(schema.outbox.c.text).where(schema.outbox.c.urgency == "page")
+    with site.river.store.read() as connection:
+        assert len(list(connection.execute(query).scalars())) == 1
 
 
 def test_heat_that_passed_before_anybody_asked_is_only_recorded(site: Site) -> None:
