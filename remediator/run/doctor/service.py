@@ -24,6 +24,7 @@ ALERTS = frozenset(
         "GpuMemoryHot",
         "GpuRowRemapFailed",
         "GpuRowRemapPending",
+        "GpuSramUncorrected",
         "GpuThermalMarginGone",
         "GpuThermalSlowdown",
         "GpuXidByDcgm",
