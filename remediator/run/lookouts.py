@@ -31,10 +31,10 @@ def lookouts(
     """All of them; nobody has looked yet."""
     nodes, pods = caches.nodes.objects, caches.pods.objects
     idle_s = settings.slurm.poll_idle_s
-    watched = Began(store, conditions.WATCH)
+    table, watched = reporters.load(overlay=settings.policy.overlay), Began(store, conditions.WATCH)
     return [
         JobEnds(slurm, submit, clock, settings.slurm.job_ends_s),
         Soperator(slurm, inventory, nodes, submit, clock, idle_s),
-        NodeConditions(reporters.load(), inventory, nodes, pods, watched, metrics, submit, clock),
+        NodeConditions(table, inventory, nodes, pods, watched, metrics, submit, clock),
         Drains(listed, inventory, nodes, store, submit, clock),
     ]

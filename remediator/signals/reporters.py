@@ -119,17 +119,34 @@ def _coded(row: Row, text: str) -> Iterator[Reading]:
         yield Reading(row, row.kind, row.code)
 
 
-def load(path: Path = BUILTIN) -> Table:
-    """Read and check the table; BadInput names the file, the line and the column."""
+def load(path: Path = BUILTIN, overlay: Path | None = None) -> Table:
+    """Read and check the table, and a site's rows if the folder `overlay` has a file of the same name: they
+    stand before all others, and take the place of one of the same type and reason. BadInput names the file,
+    the line and the column.
+    """
+    site = overlay / path.name if overlay is not None else None
+    first = _rows(site) if site is not None and site.exists() else {}
+    table = Table((first | {name: row for name, row in _rows(path).items() if name not in first}).values())
+    _agree(site if first and site else path, table)
+    return table
+
+
+def _rows(path: Path) -> dict[tuple[str, str], Row]:
     try:
         lines = list(csv.DictReader(io.StringIO(read(path).decode())))
     except OSError as error:
         raise BadInput(str(path), f"cannot be read: {error.strerror}; {NEXT}") from error
     except (ValueError, csv.Error) as error:
         raise BadInput(str(path), f"{error}; {NEXT}") from error
-    table = Table(_row(path, number, line) for number, line in enumerate(lines, 2))
-    _agree(path, table)
-    return table
+    found: dict[tuple[str, str], Row] = {}
+    for number, line in enumerate(lines, 2):
+        row = _row(path, number, line)
+        if (row.type, row.reason) in found:
+            raise BadInput(f"{path}:{number}: {row.type} {row.reason}", f"stands twice; {NEXT}")
+        found[row.type, row.reason] = row
+    if not found:
+        raise BadInput(str(path), f"has no rows; {NEXT}")
+    return found
 
 
 def _row(path: Path, number: int, line: dict[str, str]) -> Row:
@@ -142,17 +159,11 @@ def _row(path: Path, number: int, line: dict[str, str]) -> Row:
 
 
 def _agree(path: Path, table: Table) -> None:
-    """One type has one bad value and stands on nodes or on pods; a second row of the same name is a slip."""
-    if not table.rows:
-        raise BadInput(str(path), f"has no rows; {NEXT}")
+    """One type has one bad value and stands on nodes or on pods."""
     seen: dict[str, Row] = {}
-    names: set[tuple[str, str]] = set()
     for row in table.rows:
         first = seen.setdefault(row.type, row)
         if (first.bad, first.on) != (row.bad, row.on):
             raise BadInput(f"{path}: {row.type}", f"two rows disagree about bad or on; {NEXT}")
-        if (row.type, row.reason) in names:
-            raise BadInput(f"{path}: {row.type} {row.reason}", f"stands twice; {NEXT}")
-        names.add((row.type, row.reason))
         if row.find is not None and row.code is None and "code" not in row.find.groupindex:
             raise BadInput(f"{path}: {row.type}", f"find names no group `code`; {NEXT}")

@@ -54,7 +54,7 @@ class Site:
         nodes = self.river.slurm._nodes
         nodes[worker] = replace(nodes[worker], **fields)  # type: ignore[arg-type]
 
-    def settle(self, seconds: float = 60.0) -> None:
+    def settle(self, seconds: float = 20.0) -> None:
         """Looks and turns."""
         until = self.river.clock.now() + seconds
         while self.river.clock.now() < until:
@@ -156,7 +156,7 @@ def test_a_health_checks_own_drain_is_held_with_its_text_in_a_pool_that_may_act(
 
 def test_what_slurm_wrote_is_taken_over_tested_and_given_back(site: Site) -> None:
     site.drain("Kill task failed")
-    site.settle(600.0)
+    site.settle(120.0)
     assert not site.node().is_drain
     assert [(found.plan, found.state) for found in site.incidents()] == [
         ("give-back", "closed"),

@@ -8,8 +8,7 @@ import pytest
 
 from remediator.errors import BadInput
 from remediator.kube.conditions import Condition
-from remediator.policy import rules
-from remediator.signals.reporters import BUILTIN, Row, Table, load
+from remediator.signals.reporters import BUILTIN, Row, load
 
 TABLE = load()
 XID_LINE = (
@@ -146,6 +145,27 @@ def test_a_table_that_is_not_there_or_empty_is_refused(tmp_path: Path) -> None:
             load(tmp_path / file)
 
 
-def test_rules_that_a_site_writes_find_what_a_condition_means() -> None:
-    assert rules.load().rules
-    assert Table(TABLE.rows).knows("GPUMissing")
+def test_a_site_adds_rows_of_its_own_and_replaces_ours(tmp_path: Path) -> None:
+    """gpud writes no condition; as a plug-in of node-problem-detector it has a name of the site's choice."""
+    head = BUILTIN.read_text().splitlines()[0]
+    gpud = "GpudBad,,node,True,our gpud,nvidia-smi,gpu-health,T1,xid,,XID (?P<code>[0-9]+),,no,ours"
+    trusted = "SysLogsXIDError,,node,True,NVSentinel,kernel-log,gpu-health,by-code,xid,79,,,yes,trusted"
+    (tmp_path / BUILTIN.name).write_text(f"{head}\n{gpud}\n{trusted}\n")
+    table = load(overlay=tmp_path)
+    assert len(table.rows) == len(TABLE.rows) + 1
+    assert [one.code for one in table.readings(condition("GpudBad", message="XID 48"))] == [48]
+    assert [one.row.alone for one in table.readings(condition("SysLogsXIDError"))] == ["yes"]
+
+
+def test_an_overlay_without_such_a_file_changes_nothing(tmp_path: Path) -> None:
+    assert load(overlay=tmp_path).rows == TABLE.rows
+    assert load(overlay=tmp_path / "none").rows == TABLE.rows
+
+
+def test_a_sites_row_that_disagrees_with_ours_is_refused_with_its_file(tmp_path: Path) -> None:
+    head = BUILTIN.read_text().splitlines()[0]
+    wrong = f"{EKS},Mine,node,True,our agent,dcgm,gpu-health,T1,condition,,,,no,upside down"
+    (tmp_path / BUILTIN.name).write_text(f"{head}\n{wrong}\n")
+    with pytest.raises(BadInput, match="disagree") as refused:
+        load(overlay=tmp_path)
+    assert str(tmp_path) in str(refused.value)
