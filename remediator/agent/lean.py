@@ -12,6 +12,15 @@ from typing import Any
 # glibc's numbers of what is set: one arena, and at most 64 KiB that stay after a large block was freed
 _MALLOC = ((-8, 1), (-3, 64 * 1024), (-1, 64 * 1024), (-2, 16 * 1024))
 
+_PUSH_GATEWAY = (
+    "BaseHandler",
+    "build_opener",
+    "HTTPHandler",
+    "HTTPRedirectHandler",
+    "HTTPSHandler",
+    "Request",
+)
+
 
 def prepare() -> None:
     """Before anything else is imported."""
@@ -19,16 +28,23 @@ def prepare() -> None:
     if hasattr(libc, "mallopt"):
         for number, value in _MALLOC:
             libc.mallopt(number, value)
-    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # structlog's, for a console
-    _later("asyncio")  # structlog's, for coroutines
-    _later("html")  # http.server's, for pages that list files
+    # structlog's, for a console and for coroutines
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    _later("asyncio")
+    # http.server's, for pages that list files
+    _later("html")
+    _later("shutil")
+    # prometheus_client's, for a push gateway
+    _later("urllib.error", HTTPError=OSError)
+    _later("urllib.request", **dict.fromkeys(_PUSH_GATEWAY, object))
+    # pydantic's, to look for its plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    _later("importlib.metadata", "entry_points", "version")  # pydantic's, to look for its plugins
+    _later("importlib.metadata", "entry_points", "version")
 
 
-def _later(name: str, *functions: str) -> None:
-    """Let `import name` succeed without it, and `from name import` of these functions: it is loaded when
-    something else in it is used, or when one of them is called.
+def _later(name: str, *functions: str, **placed: Any) -> None:
+    """Let `import name` succeed without it, and `from name import` of these functions and of what is `placed`
+    in its stead: it is loaded when anything else in it is used, or when one of the functions is called.
     """
     stub = ModuleType(name)
 
@@ -42,6 +58,6 @@ def _later(name: str, *functions: str) -> None:
     def late(function: str) -> Any:
         return lambda *arguments: load(function)(*arguments)  # noqa: PLW0108 - loaded by the call, not before
 
-    stub.__dict__.update({function: late(function) for function in functions})
+    stub.__dict__.update({function: late(function) for function in functions} | placed)
     stub.__getattr__ = load  # type: ignore[method-assign]
     sys.modules.setdefault(name, stub)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import select
 import signal
@@ -42,17 +41,24 @@ class Stop:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM; 2 when the settings are wrong."""
-    parser = argparse.ArgumentParser(prog="python -m remediator.agent", description=__doc__)
-    parser.add_argument(
-        "--config", type=Path, default=os.environ.get(f"{PREFIX}CONFIG"), help="settings in YAML"
-    )
-    path = parser.parse_args(arguments).config
+    given = sys.argv[1:] if arguments is None else arguments
+    path = _config(given) if given else os.environ.get(f"{PREFIX}CONFIG")
     try:
         _serve(load(Path(path) if path else None, os.environ))
     except (RemediatorError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _config(arguments: list[str]) -> str | None:
+    """The settings file among the arguments; SystemExit when they are wrong."""
+    import argparse  # noqa: PLC0415 - half a megabyte for what a DaemonSet does not use
+
+    parser = argparse.ArgumentParser(prog="python -m remediator.agent", description=__doc__)
+    parser.add_argument("--config", default=os.environ.get(f"{PREFIX}CONFIG"), help="settings in YAML")
+    found: str | None = parser.parse_args(arguments).config
+    return found
 
 
 def _serve(settings: AgentSettings) -> None:

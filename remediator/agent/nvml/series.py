@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from remediator.agent.nvml import table
 from remediator.agent.nvml.library import READING, STATES
@@ -72,19 +73,20 @@ class GpuSeries(Collector):
 
 
 def _families(readings: tuple[Reading, ...]) -> Iterator[Metric]:
-    """One after the other: what a scrape holds at a time counts against the agent's memory."""
+    """Their samples are made as they are written: a scrape must not hold all of them."""
     for series in TABLE:
-        family = _family(series)
-        for reading in readings:
-            gpu = (str(reading.gpu.index), reading.gpu.uuid, reading.gpu.pci or "")
-            if series is table.LOST:
-                family.add_metric(gpu, float(reading.lost))
-            for key, value in reading.values.items():
-                if key.series is series:
-                    family.add_metric((*gpu, *key.labels), value)
+        family = Metric(f"remediator_{series.name}", series.help, series.kind)
+        family.samples = _samples(series, readings)  # type: ignore[assignment]
         yield family
 
 
-def _family(series: Series) -> GaugeMetricFamily | CounterMetricFamily:
-    kind = CounterMetricFamily if series.kind == "counter" else GaugeMetricFamily
-    return kind(f"remediator_{series.name}", series.help, labels=(*GPU_LABELS, *series.labels))
+def _samples(series: Series, readings: tuple[Reading, ...]) -> Iterator[Sample]:
+    name = f"remediator_{series.name}{'_total' if series.kind == 'counter' else ''}"
+    names = (*GPU_LABELS, *series.labels)
+    for reading in readings:
+        gpu = (str(reading.gpu.index), reading.gpu.uuid, reading.gpu.pci or "")
+        if series is table.LOST:
+            yield Sample(name, dict(zip(names, gpu, strict=True)), float(reading.lost))
+        for key, value in reading.values.items():
+            if key.series is series:
+                yield Sample(name, dict(zip(names, (*gpu, *key.labels), strict=True)), value)
