@@ -86,7 +86,8 @@ def _last_save(loss: Loss, saved: Saved, saves: Saves) -> str:
     if loss.checkpoint is None:
         return "last complete checkpoint unknown"
     slow = too_slow(saved.save_s, saves.kill_wait)
-    more = f"; {slow}" if slow else ""
+    more = f"; unfinished since: {', '.join(saved.partial)}" if saved.partial else ""
+    more += f"; {slow}" if slow else ""
     if loss.before_s is None:
         return f"no complete checkpoint{more}"
     return f"last complete checkpoint {loss.checkpoint}, {loss.before_s:.0f} s ago{more}"

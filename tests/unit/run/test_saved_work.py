@@ -115,6 +115,12 @@ def test_a_plan_says_what_would_be_lost_and_that_a_save_is_too_slow(tmp_path: Pa
         "last complete checkpoint step_1, 450 s ago; a save takes 240 s or more, and it gets 6 s"
     )
     assert found.lost_gpu_hours == 2.0
+    river.sees_saved(job, river.clock.now() - 450.0, partial=("step_2", "step_3"))
+    assert planned(river).last_save == (
+        "last complete checkpoint step_1, 450 s ago; unfinished since: step_2, step_3"
+    )
+    river.sees_saved(job, partial=("step_2",))
+    assert planned(river).last_save == "no complete checkpoint; unfinished since: step_2"
 
 
 @pytest.mark.parametrize(
