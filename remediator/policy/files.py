@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -173,13 +174,19 @@ def gather(base: Path, overlay: Path | None, vocabulary: Path | None) -> Merged:
     cannot be read.
     """
     merged = Merged()
-    for file in found_in(vocabulary) if vocabulary else ():
-        merged.learn(_sheet(file))
+    for sheet in _kept(vocabulary) if vocabulary else ():
+        merged.learn(sheet)
     for file in found_in(base):
         merged.add(_sheet(file))
     for file in found_in(overlay) if overlay else ():
         merged.add(_sheet(file), overlay=True)
     return merged
+
+
+@cache
+def _kept(folder: Path) -> tuple[Sheet, ...]:
+    """The sheets of a folder that comes with the service: nobody changes it while that runs."""
+    return tuple(map(_sheet, found_in(folder)))
 
 
 def found_in(path: Path) -> list[Path]:
