@@ -21,6 +21,7 @@ from remediator.policy.explain import Explained, explain
 from remediator.policy.files import PolicyError
 from remediator.policy.warn import warnings
 from remediator.settings import load
+from remediator.signals import reporters
 
 app = typer.Typer(no_args_is_help=True, help="Rules: check them, explain a code, try cases on them.")
 Overlay = Annotated[
@@ -39,12 +40,12 @@ def check(
     overlay = _overlay(path, settings)
     try:
         found = rules.load(overlay=overlay)
-    except PolicyError as error:
+        reporters.load(overlay=overlay)
+    except BadInput as error:
         if not as_json:
             raise
-        typer.echo(
-            json.dumps({"ok": False, "problems": [str(one) for one in error.problems], "warnings": []})
-        )
+        problems = error.problems if isinstance(error, PolicyError) else [error]
+        typer.echo(json.dumps({"ok": False, "problems": [str(one) for one in problems], "warnings": []}))
         raise typer.Exit(2) from None
     doubts = warnings(found)
     if as_json:

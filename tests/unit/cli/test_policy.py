@@ -57,6 +57,16 @@ def test_a_refused_overlay_is_status_2_with_every_problem(run: Run, tmp_path: Pa
     assert len(json.loads(as_json.stdout)["problems"]) == 2
 
 
+def test_a_wrong_row_of_a_sites_conditions_is_refused_too(run: Run, tmp_path: Path) -> None:
+    overlay(tmp_path, "gpu-off-the-bus: {plan: record}")
+    (tmp_path / "node_conditions.csv").write_text("type,bad\nMine,maybe\n")
+    found = run("check", tmp_path, "--json")
+    assert found.exit_code == 2
+    (problem,) = json.loads(found.stdout)["problems"]
+    assert f"{tmp_path}/node_conditions.csv:2: " in problem
+    assert run("check", tmp_path).exit_code != 0
+
+
 @pytest.mark.parametrize(
     "when",
     [
