@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -158,11 +159,18 @@ def test_a_lost_gpu_is_no_longer_offered(lab: Lab) -> None:
     def offered() -> int:
         return int(node_status(lab, "gpu-4")["status"]["allocatable"]["nvidia.com/gpu"])
 
+    def lost() -> list[str]:
+        query = urllib.parse.urlencode({"query": "remediator_gpu_lost == 1"})
+        url = f"http://{spec.CONTROL_PLANE}:{spec.PROMETHEUS_PORT}/api/v1/query?{query}"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return [one["metric"]["pci"] for one in json.loads(answer.read())["data"]["result"]]
+
     lab.inject.gpu_lost("gpu-4", 6)
     until(lambda: offered() == 7, 30, "7 GPUs offered")
+    until(lambda: lost() == [spec.GPU_PCI[6]], 30, "the agent sees one lost")
     assert "79, " in (lab.node_dir("gpu-4") / "kmsg").read_text().splitlines()[-1]
     lab.inject.gpu_found("gpu-4", 6)
-    until(lambda: offered() == 8, 30, "8 GPUs offered")
+    until(lambda: offered() == 8 and not lost(), 30, "8 GPUs offered and read")
 
 
 def _state(pid: int) -> str:

@@ -66,7 +66,7 @@ class FakeGpus:
 
     def machine(self, name: str, value: object) -> None:
         """Set what is true of the machine, such as `rc.init` (what the library's start returns)."""
-        self._write([*self._lines(), f"{name} {value}"])
+        self._write([*self._without(f"{name} "), f"{name} {value}"])
 
     def gpu(self, gpu: int | str, name: str, value: object = 1) -> None:
         """Set what a GPU says; "*" is every GPU."""
@@ -80,14 +80,14 @@ class FakeGpus:
 
     def forget(self, start: str) -> None:
         """Take back every line that begins so."""
-        self._write([line for line in self._lines() if not line.startswith(start)])
+        self._write(self._without(start))
 
     def were_asked_in_parallel(self) -> bool:
         """Whether two threads were ever inside the library at once."""
         return Path(f"{self.path}.parallel").exists()
 
-    def _lines(self) -> list[str]:
-        return self.path.read_text().splitlines()
+    def _without(self, start: str) -> list[str]:
+        return [line for line in self.path.read_text().splitlines() if not line.startswith(start)]
 
     def _write(self, lines: list[str]) -> None:
         """In one step: a reading comes at any moment."""
