@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from remediator.model.base import Ours
@@ -73,6 +73,7 @@ class Machine(Ours):
     timing: Timing | None = None
     of_soperator: bool = False
     reports: tuple[str, ...] = ()
+    labels: Mapping[str, str] = Field(default_factory=dict)
     shares: tuple[tuple[str, str], ...] = ()
     created: float = 0.0
 

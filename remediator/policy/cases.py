@@ -37,6 +37,7 @@ class Given(Ours):
     facts: dict[str, Any] = Field(default_factory=dict)
     pool: str | None = "gpu"
     pool_size: int = 8
+    node_labels: dict[str, str] = Field(default_factory=dict)
     stage: StageByTier = "full"
     fenced: bool = False
 
@@ -115,6 +116,7 @@ def _decided(given: Given, rules: Rules, reader: Reader, place: str) -> Decision
         boot_id="boot",
         pool=given.pool,
         pool_size=given.pool_size,
+        labels=given.node_labels,
         stage=given.stage,
         fenced_by="earlier" if given.fenced else None,
     )

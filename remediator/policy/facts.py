@@ -22,6 +22,7 @@ COMMON: Mapping[str, FactType] = {
     "pci": "string",
     "pool": "string",
     "pool_size": "int",
+    "node_labels": "map",
     "known": "list",
 }
 """Facts of every kind of signal; `pci` and `code` are missing when the signal has none, and `known` has the
@@ -40,6 +41,7 @@ _SAMPLE: Mapping[str, Any] = {
     "pci": "0000:01:00",
     "pool": "gpu",
     "pool_size": 8,
+    "node_labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
 }
 _INT64 = 2**63
 
@@ -98,7 +100,7 @@ def facts_of(signal: Signal, machine: Machine | None, kind: Kind) -> dict[str, A
     said |= {"kind": signal.kind, "code": signal.code, "source": signal.source, "node": signal.node}
     said["pci"] = signal.pci
     if machine is not None:
-        said |= {"pool": machine.pool, "pool_size": machine.pool_size}
+        said |= {"pool": machine.pool, "pool_size": machine.pool_size, "node_labels": machine.labels}
     return _fitting(said, kind.types)
 
 

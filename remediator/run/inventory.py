@@ -76,6 +76,7 @@ class CachedInventory:
             timing=self._pools[pool].timing if pool else None,
             pool_size=self._pool_sizes()[pool] if pool else 0,
             slurm_nodes=self._workers().get(name, ()),
+            labels=node.labels,
             cordoned=node.unschedulable,
             fence_undone=overridden(node, node.annotations.get(INCIDENT, "")) or "",
             version=node.resource_version,

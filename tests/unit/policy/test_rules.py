@@ -206,6 +206,18 @@ def test_a_condition_may_ask_for_the_pool(tmp_path: Path) -> None:
     assert decide(xid(7), machine(pool="other"), found, FREE).action == "record"
 
 
+def test_a_condition_may_ask_for_a_label_of_the_node(tmp_path: Path) -> None:
+    when = "node_labels['nvidia.com/gpu.product'].contains('H100')"
+    entry = f'a: kinds: [xid], codes: [7], tier: T1, plan: replace, when: "{when}"'
+    found = rules(tmp_path, entry)
+    key = "nvidia.com/gpu.product"
+    says = [
+        decide(xid(7), machine(labels=labels), found, FREE).reason
+        for labels in ({key: "NVIDIA-H100"}, {key: "NVIDIA-A100"}, {})
+    ]
+    assert says == ["rule", "no-rule", "condition-unknown"]
+
+
 BASE = (
     "a: kinds: [xid], codes: [7], tier: T1, plan: replace, when: link == 4",
     "b: kinds: [xid], codes: [8], tier: T1, plan: replace, over: [a]",
