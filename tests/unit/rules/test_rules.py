@@ -33,6 +33,18 @@ def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, file: Pat
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("file", sorted((RULES / "tests").glob("*.yaml")), ids=lambda file: str(file.name))
+def test_a_test_of_several_groups_says_in_which_order_they_are_judged(file: Path) -> None:
+    """promtool takes them in any order else, and one reads what another has recorded."""
+    told = yaml.safe_load(file.read_text())
+    groups = [
+        group["name"]
+        for name in told["rule_files"]
+        for group in yaml.safe_load((file.parent / name).read_text())["groups"]
+    ]
+    assert len(groups) == 1 or sorted(told["group_eval_order"]) == sorted(groups)
+
+
 def test_every_counted_fault_says_who_has_measured_it_and_on_which_node() -> None:
     """Without its witness an alert counts for nothing, without a node it is refused."""
     told = []
