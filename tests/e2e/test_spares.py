@@ -130,6 +130,7 @@ def test_a_spare_that_fails_its_test_is_retired_and_the_next_comes_in(site: Site
     make_spare(site, second)
     bad, good = sorted([first, second])
     site.lab.inject.heat(bad, 3, 95.0)
+    site.lab.inject.nvml(bad, 3, "margin", 20)  # a minute without any would be a fault of its own
     victim, node = fault(site)
     site.moves(victim)
     site.closes(node, 120)
