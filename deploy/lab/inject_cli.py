@@ -87,7 +87,14 @@ def ib_port(context: typer.Context, node: str, device: str, state: str, phys_sta
 def hca_gone(context: typer.Context, node: str, device: str) -> None:
     """An HCA falls off the bus."""
     _lab(context).inject.hca_gone(node, device)
-    typer.echo(f"{device} of {node} is gone until the lab is made anew")
+    typer.echo(f"{device} of {node} is gone; hca-back brings it back")
+
+
+@inject.command("hca-back")
+def hca_back(context: typer.Context, node: str, device: str) -> None:
+    """The HCA that was gone is back."""
+    _lab(context).inject.hca_back(node, device)
+    typer.echo(f"{device} of {node} is back")
 
 
 @inject.command()
