@@ -28,9 +28,10 @@ def prepare() -> None:
     if hasattr(libc, "mallopt"):
         for number, value in _MALLOC:
             libc.mallopt(number, value)
-    # structlog's, for a console and for coroutines
+    # structlog's, for a console, for coroutines and for loggers that are sent elsewhere
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
     _later("asyncio")
+    _later("pickle", PicklingError=ValueError)
     # http.server's, for pages that list files
     _later("html")
     _later("shutil")
