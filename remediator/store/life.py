@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from remediator.store.schema import meta
 
 SINCE = "watching-since"
+_READ = sa.select(meta.c.value).where(meta.c.key == SINCE)
 
 
 def begin(connection: sa.Connection, now: float) -> None:
@@ -24,5 +25,5 @@ def move(connection: sa.Connection, seconds: float) -> None:
 
 def watching_since(connection: sa.Connection) -> float | None:
     """When the service first watched; None before that."""
-    value = connection.execute(sa.select(meta.c.value).where(meta.c.key == SINCE)).scalar()
+    value = connection.execute(_READ).scalar()
     return None if value is None else float(value)

@@ -11,9 +11,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from remediator.store.schema import OPEN, incident, sighting
 
 GROUP = "group/"
+_KEYS = ["cause", "machine", "kind"]
+
+
+def _shown(insert: Any, newer: Any) -> Any:
+    """Insert, or let the newest sighting count."""
+    new = insert.excluded
+    values = {"value": new.value, "node": new.node, "at": newer(sighting.c.at, new.at)}
+    return insert.on_conflict_do_update(index_elements=_KEYS, set_=values)
+
+
 _SHOWN = {
-    "sqlite": sqlite.insert(sighting),
-    "postgresql": postgresql.insert(sighting),
+    "sqlite": _shown(sqlite.insert(sighting), sa.func.max),
+    "postgresql": _shown(postgresql.insert(sighting), sa.func.greatest),
 }
 _ALIKE = sa.and_(
     sighting.c.cause == sa.bindparam("cause"),
@@ -22,14 +32,22 @@ _ALIKE = sa.and_(
 )
 _SINCE = sighting.c.at > sa.bindparam("since")
 _COUNT = sa.select(sa.func.count()).where(_ALIKE, _SINCE)
+_mine = sighting.alias("mine")
 _COUNTS = (
     sa.select(sighting.c.kind, sighting.c.value, sa.func.count().label("machines"))
-    .where(
-        sighting.c.cause == sa.bindparam("cause"),
-        sa.tuple_(sighting.c.kind, sighting.c.value).in_(sa.bindparam("shares", expanding=True)),
-        _SINCE,
+    .join(
+        _mine,
+        sa.and_(
+            sighting.c.cause == _mine.c.cause,
+            sighting.c.kind == _mine.c.kind,
+            sighting.c.value == _mine.c.value,
+        ),
     )
+    .where(_mine.c.cause == sa.bindparam("cause"), _mine.c.machine == sa.bindparam("machine"), _SINCE)
     .group_by(sighting.c.kind, sighting.c.value)
+)
+_SHARES = sa.select(sighting.c.kind, sighting.c.value).where(
+    sighting.c.cause == sa.bindparam("cause"), sighting.c.machine == sa.bindparam("machine")
 )
 _NAMES = sa.select(sighting.c.node).where(_ALIKE, _SINCE).order_by(sighting.c.at, sighting.c.node)
 _GROUPS = (
@@ -58,27 +76,18 @@ def add(
         for kind, value in shares
     ]
     if rows:
-        insert: Any = _SHOWN[connection.dialect.name]
-        newer = {"value": insert.excluded.value, "node": node, "at": sa.func.max(sighting.c.at, at)}
-        if connection.dialect.name == "postgresql":
-            newer["at"] = sa.func.greatest(sighting.c.at, at)
-        keys = ["cause", "machine", "kind"]
-        connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=newer), rows)
+        connection.execute(_SHOWN[connection.dialect.name], rows)
 
 
 def shares(connection: sa.Connection, cause: str, machine: str) -> list[tuple[str, str]]:
     """What a machine shared with others when it last showed the cause."""
-    query = sa.select(sighting.c.kind, sighting.c.value).where(
-        sighting.c.cause == cause, sighting.c.machine == machine
-    )
-    return [(row.kind, row.value) for row in connection.execute(query)]
+    rows = connection.execute(_SHARES, {"cause": cause, "machine": machine})
+    return [(row.kind, row.value) for row in rows]
 
 
-def counts(
-    connection: sa.Connection, cause: str, shares: Sequence[tuple[str, str]], since: float
-) -> dict[tuple[str, str], int]:
-    """How many machines that share each of these showed the cause since then."""
-    values = {"cause": cause, "shares": list(shares), "since": since}
+def counts(connection: sa.Connection, cause: str, machine: str, since: float) -> dict[tuple[str, str], int]:
+    """How many machines showed the cause since then, by each thing they share with this one."""
+    values = {"cause": cause, "machine": machine, "since": since}
     return {(row.kind, row.value): row.machines for row in connection.execute(_COUNTS, values)}
 
 

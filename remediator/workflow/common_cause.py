@@ -130,7 +130,7 @@ class CommonCause:
     def _many(self, connection: sa.Connection, cause: str, machine: Machine, now: float) -> Shared | None:
         """What too many sick nodes share with the machine; what a person has released counts no more."""
         since, limits = now - self._settings.window_s, self._settings.limits_of(cause)
-        counts = sightings.counts(connection, cause, machine.shares, since)
+        counts = sightings.counts(connection, cause, machine.key, since)
         shared = [self._shared(kind, name, counts, limits) for kind, name in machine.shares]
         while (found := common_cause(shared, limits)) is not None:
             released = self._released_at(connection, Group("", cause, found.kind, found.name, now))
