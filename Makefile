@@ -2,10 +2,10 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help check test test-slow crash demo bench docs lab-up lab-down
+.PHONY: help check test test-slow crash demo bench bench-evidence docs lab-up lab-down
 
 help: ## this list
-	@$(PYTHON) -c 'import re; [print(f"make {a:<9} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
+	@$(PYTHON) -c 'import re; [print(f"make {a:<14} {b}") for a, b in re.findall(r"^([\w-]+):.*?## (.+)", open("Makefile").read(), re.M)]'
 
 check: ## formatting, lint, types, import order, docstrings and sizes
 	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.setup.check
@@ -24,6 +24,9 @@ demo: ## the main job: an XID line, a drain, a requeue, a spare in, the job comp
 
 bench: ## latency and throughput, each beside its floor
 	@$(PYTHON) -m deploy.setup all && $(PY) -m tests.bench
+
+bench-evidence: ## a labelled trace of 10,000 node-days through the whole service: what was acted on, missed, wrong
+	@$(PYTHON) -m deploy.setup venv && $(PY) -m tests.evidence
 
 docs: ## write runbooks/reference from settings, commands and metrics
 	@$(PYTHON) -m deploy.setup venv && $(PY) -m deploy.docs

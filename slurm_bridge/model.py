@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slurm_bridge.states import JOB_ALIVE, POWER_FLAGS, QUIET_NODE_BASES
+from slurm_bridge.states import CHANGE_FLAGS, JOB_ALIVE, POWER_FLAGS, QUIET_NODE_BASES
 
 
 class JobRun(NamedTuple):
@@ -52,6 +52,11 @@ class SlurmNode:
     def is_busy(self) -> bool:
         """Jobs may still be here; an unknown base state counts as busy."""
         return self.state not in QUIET_NODE_BASES or "COMPLETING" in self.flags
+
+    @property
+    def is_changing(self) -> bool:
+        """Its drain is being lifted, or Slurm is about to switch it off: it is not as it will be."""
+        return not self.flags.isdisjoint(CHANGE_FLAGS)
 
     @property
     def is_powering(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 UNKNOWN = "UNKNOWN"
 NODE_BASES = frozenset({"UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "ERROR", "MIXED", "FUTURE"})
 QUIET_NODE_BASES = frozenset({"DOWN", "IDLE", "FUTURE"})
+CHANGE_FLAGS = frozenset({"UNDRAIN", "POWER_DOWN", "POWERING_DOWN"})
 POWER_FLAGS = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 JOB_BASES = frozenset(
     {
@@ -34,6 +35,7 @@ JOB_ALIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 _JOINED = {
     "DRAINED": ("IDLE", "DRAIN"),
     "DRAINING": ("ALLOCATED", "DRAIN"),
+    "DRNG": ("ALLOCATED", "DRAIN"),
     "FAILING": ("ALLOCATED", "FAIL"),
     "ALLOC": ("ALLOCATED",),
     "MIX": ("MIXED",),
@@ -55,7 +57,10 @@ _MARKS = {
 
 def node_state(raw: object) -> tuple[str, frozenset[str]]:
     """Base state and flags of a node; the base is UNKNOWN when none is named."""
-    return _split(_expanded(_names(raw)), NODE_BASES)
+    names = _names(raw)
+    if isinstance(raw, str) and [name.rstrip("".join(_MARKS)) for name in names] == ["DRAIN"]:
+        names = ["IDLE", *names]  # sinfo's short word for DRAINED; in REST's lists it is a flag
+    return _split(_expanded(names), NODE_BASES)
 
 
 def job_state(raw: object) -> tuple[str, frozenset[str]]:

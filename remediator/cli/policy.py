@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from remediator.agent.kernel_log import parse
+from remediator.cli import backtest
 from remediator.cli.screen import screen
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile
 from remediator.errors import BadInput
@@ -23,7 +24,9 @@ from remediator.policy.warn import warnings
 from remediator.settings import load
 from remediator.signals import reporters
 
-app = typer.Typer(no_args_is_help=True, help="Rules: check them, explain a code, try cases on them.")
+app = typer.Typer(
+    no_args_is_help=True, help="Rules: check them, explain a code, try cases and traces on them."
+)
 Overlay = Annotated[
     Path | None,
     typer.Option(help="Site overlay, a file or folder; else that of the settings, if there are any."),
@@ -93,6 +96,10 @@ def try_cases(
             _show_difference(one, screen())
         screen().print(f"{len(tried) - len(failed)} of {len(tried)} cases hold")
     raise typer.Exit(1 if failed else 0)
+
+
+app.command()(backtest.backtest)
+app.command()(backtest.plan)
 
 
 def _overlay(path: Path | None, settings: Path) -> Path | None:

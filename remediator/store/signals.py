@@ -104,6 +104,12 @@ def of_boot(connection: sa.Connection, node: str, boot_id: str) -> list[Signal]:
     return [_signal(row) for row in connection.execute(_OF_BOOT, {"node": node, "boot": boot_id})]
 
 
+def received(connection: sa.Connection, since: float) -> list[Signal]:
+    """Everything that came in since then, in the order it came."""
+    query = sa.select(*_COLUMNS).where(signal.c.received_at >= since).order_by(signal.c.id)
+    return [_signal(row) for row in connection.execute(query)]
+
+
 def first_seen(connection: sa.Connection, dedupe: str) -> float | None:
     """When the one signal of this name was seen."""
     query = sa.select(signal.c.seen_at).where(signal.c.dedupe == dedupe)

@@ -163,9 +163,9 @@ class Ledger:
         return self._breakers.refusal(connection, pool, incident, now)
 
     def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
-        rows = debits.standing(
-            connection, pool, budget, first=DRAWS_FIRST, until=UNTIL[budget], since=now - HOUR_S
-        )
+        # A spare that may not be claimed yet frees the budget of spares; its machine is drained even so.
+        first = [step for step in DRAWS_FIRST if GUARDED[step] == budget]
+        rows = debits.standing(connection, pool, budget, first=first, until=UNTIL[budget], since=now - HOUR_S)
         return [Debit(row.incident, row.node, row.at, bool(row.in_use)) for row in rows]
 
     def _refusal(self, budget: Budget, pool: str, standing: list[Debit], now: float) -> str | None:

@@ -27,7 +27,7 @@ from remediator.model.plan import Outcome, StepRow
 from remediator.model.signal import Signal
 from remediator.model.view import Drained, SlurmView
 from remediator.policy import rules
-from remediator.run.core import Core
+from remediator.run.core import Core, Turn
 from remediator.run.crashes import Crashes
 from remediator.run.inventory import CachedInventory
 from remediator.run.job_ends import JobEnds
@@ -103,26 +103,28 @@ class River:
         dry_run: bool = False,
         policy: rules.Rules | None = None,
         glob: str = "",
+        nodes: Sequence[str] = NODES,
     ) -> None:
         self.dry_run = dry_run
         self.policy = policy or rules.load()
         self.glob = glob
+        self.first = tuple(nodes)
         self.folder = folder
         self.pools = {"training": Pool(node_selector={"pool": "training"}, stage=stage)} if stage else POOLS
         self.clock = ManualClock()
         self.own = OwnClock(self.clock)
         self.homes: dict[str, str] = {}
-        self.workers = [worker for name in NODES for worker in self.workers_of(name)]
-        self.slurm = FakeSlurm(self.clock, nodes=tuple(self.workers))
+        self.workers = [worker for name in self.first for worker in self.workers_of(name)]
+        self.slurm = self.new_slurm()
         self.kube = FakeCluster(self.clock)
-        for name in NODES:
+        for name in self.first:
             self.kube.add_node(
                 name, labels={"pool": "training"}, boot_id=f"boot-{name}", taints=(SpareKeys().worker,)
             )
             for worker in self.workers_of(name):
                 self.add_worker(worker, name)
-        self.names = [*NODES, *(f"spare-{number}" for number in range(spares))]
-        for name in self.names[len(NODES) :]:
+        self.names = [*self.first, *(f"spare-{number}" for number in range(spares))]
+        for name in self.names[len(self.first) :]:
             self.kube.add_spare(name, {"pool": "training"})
         self.homeless: set[str] = set()
         pools = {"training": {"pool": "training"}}
@@ -164,6 +166,10 @@ class River:
             Acceptance(self.kube.bench, guard),
         )
 
+    def new_slurm(self) -> FakeSlurm:
+        """The scheduler of this cluster."""
+        return FakeSlurm(self.clock, nodes=tuple(self.workers))
+
     def inventory(self) -> CachedInventory:
         """Caches that are always up to date."""
         return CachedInventory(
@@ -199,7 +205,7 @@ class River:
 
     def xid(self, node: str, code: int = 79, *, seq: int = 1, boot: str | None = None) -> None:
         """A kernel line of `node` has been pushed and committed."""
-        boot = boot if boot is not None else self.kube.view(node).boot_id if node in NODES else "boot-x"
+        boot = boot if boot is not None else self.kube.view(node).boot_id if node in self.first else "boot-x"
         signal = Signal(
             source="agent",
             node=node,
@@ -239,10 +245,13 @@ class River:
         self.treated = turn.treated
         work = partial(self._work, self.own.now() - self.own.steady())
         self.answers = [answer for call in turn.calls for answer in answers(call, work)]
-        pause = 0.1 if turn.calls else min(max(turn.wake_at - self.own.now(), 0.1), 1.0)
-        self.clock.advance(pause)
+        self.clock.advance(self.pause(turn))
         self.slinky()
         return list(turn.calls)
+
+    def pause(self, turn: Turn) -> float:
+        """Seconds until the next turn."""
+        return 0.1 if turn.calls else min(max(turn.wake_at - self.own.now(), 0.1), 1.0)
 
     def workers_of(self, node: str) -> tuple[str, ...]:
         """The workers that are on a node at first."""
@@ -295,7 +304,7 @@ class River:
 
     def admitted(self) -> list[str]:
         """Spares that workers may run on by now."""
-        spares = self.names[len(NODES) :]
+        spares = self.names[len(self.first) :]
         return [name for name in spares if SpareKeys().worker in _taints(self.kube.view(name))]
 
     def worker_node(self, worker: str) -> str | None:

@@ -20,7 +20,8 @@ class AwaitEmpty(Step):
 
     def check(self, context: Context) -> Outcome | None:
         """Done when neither the node's state nor the job list shows anything, or when patience is over."""
-        busy = [name for name in context.incident.slurm_nodes if context.slurm.node(name).is_busy]
+        seen = {name: context.slurm.node(name) for name in context.incident.slurm_nodes}
+        busy = [name for name, node in seen.items() if node.is_busy or node.is_changing]
         left = jobs_on(context)
         if not busy and not left:
             return Done("no job is left there", {"empty": True})

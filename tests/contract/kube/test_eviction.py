@@ -8,7 +8,8 @@ from remediator.actuators.ports import Removal
 from remediator.errors import Blocked
 from remediator.kube.errors import Conflict
 from remediator.kube.pods import WORKER_LABELS, PodView
-from tests.contract.kube.conftest import World
+from tests.contract.kube.conftest import RealWorld, World
+from tests.servers.kube import KubeServer
 
 D = 5.0
 HOLD = "example.com/hold"
@@ -99,6 +100,31 @@ def test_two_budgets_on_one_pod_block_as_well(world: World, pod: PodView) -> Non
     world.protect(pod.name, f"{pod.name}-a", f"{pod.name}-b")
     with pytest.raises(Blocked, match="more than one PodDisruptionBudget"):
         evict(world, pod)
+
+
+@pytest.mark.kube
+@pytest.mark.parametrize("policy", ["AlwaysAllow", "IfHealthyBudget"])
+def test_a_broken_pod_whose_budget_lets_it_go_is_evicted(
+    kube_server: KubeServer, name: str, policy: str
+) -> None:
+    """Field case O14, variant b: a pod that crashes over and over under a budget of one of one; real only."""
+    real = RealWorld(kube_server)
+    real.add_node(name)
+    real.add_pod(name, name, labels={"app": name})
+    real.change_pod(name, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    spec = {
+        "minAvailable": 1,
+        "selector": {"matchLabels": {"app": name}},
+        "unhealthyPodEvictionPolicy": policy,
+    }
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    real.admin.post(budgets, {"metadata": {"name": name}, "spec": spec}, deadline=D)
+    if policy == "AlwaysAllow":
+        assert evict(real, seen(real, name)).wrote
+    else:
+        with pytest.raises(Blocked, match=f"disruption budget {name} "):
+            evict(real, seen(real, name))
+    assert seen(real, name).terminating == (policy == "AlwaysAllow")
 
 
 def test_finalizers_are_named_and_hold_the_pod_past_its_time(world: World, name: str) -> None:

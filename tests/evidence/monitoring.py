@@ -1,0 +1,71 @@
+"""The Prometheus of a trace: alerts go on firing, and the samples behind them can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remediator.clock import Clock
+from remediator.model.signal import Signal
+from remediator.observe.metrics import Metrics
+from remediator.run.looks import Submit
+from remediator.run.thresholds import Hosts, Thresholds
+from remediator.run.trace import AlertRow
+from tests.fakes.prometheus import FakePrometheus, steady
+
+LOOK_S, TOLD_AGAIN_S = 15.0, 60.0
+WELL_C = 45.0
+
+
+class Monitoring:
+    """Which alerts fire, what their sensors say, and the service's own questions about them."""
+
+    def __init__(self, hosts: Hosts, submit: Submit, clock: Clock) -> None:
+        self._clock = clock
+        self._prometheus = FakePrometheus()
+        self._thresholds = Thresholds(self._ask, hosts, submit, Metrics(), clock)
+        self._firing: dict[tuple[str, str], tuple[AlertRow, Sequence[Signal]]] = {}
+        self._told_at = 0.0
+        self.next_look = 0.0
+
+    def take(self, row: AlertRow, signals: Sequence[Signal]) -> None:
+        """An alert fires or is resolved."""
+        key = (row.node, str(row.alert.get("labels", {}).get("alertname")))
+        if row.alert.get("status") == "firing":
+            self._firing[key] = (row, signals)
+        else:
+            self._firing.pop(key, None)
+        self._thresholds.submit(signals)
+        self.next_look = self._clock.now()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything fires that may have to be asked about."""
+        return bool(self._firing)
+
+    def look(self) -> None:
+        """The backfill tells again of what fires, and the samples are asked for."""
+        now = self._clock.now()
+        if now - self._told_at >= TOLD_AGAIN_S:
+            self._told_at = now
+            for _, signals in self._firing.values():
+                self._thresholds.submit(signals)
+        self._thresholds.look()
+        self.next_look = now + LOOK_S
+
+    def _ask(self, query: str, at: float) -> object:
+        self._prometheus.series.clear()
+        self._prometheus.limits(at - 3)
+        for row, _ in self._firing.values():
+            labels = row.alert["labels"]
+            if "value" in labels:
+                names = {"Hostname": row.node, "gpu": labels["gpu"], "UUID": labels["UUID"]}
+                self._prometheus.put("DCGM_FI_DEV_GPU_TEMP", names, _samples(float(labels["value"]), at))
+        return self._prometheus(query, at)
+
+
+def _samples(value: float, at: float) -> list[tuple[float, float]]:
+    """A hot GPU is hot in every sample; a broken sensor says something impossible in one of them."""
+    if 1 <= value <= 130:
+        return [(when, value + (number % 3) * 0.5) for number, (when, _) in enumerate(steady(value, at))]
+    well = [(when, WELL_C + number % 3) for number, (when, _) in enumerate(steady(WELL_C, at))]
+    return [*well[:-3], (well[-3][0], value), *well[-2:]]

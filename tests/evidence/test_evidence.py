@@ -1,0 +1,72 @@
+"""A slice of the labelled trace through the whole service; `make bench-evidence` is the same at full size."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from remediator.run.trace import Row, TruthRow, read
+from tests.evidence import mix
+from tests.evidence.__main__ import run
+from tests.evidence.generate import Generator, Size, written
+from tests.evidence.score import Score
+from tests.evidence.world import World
+
+SLICE = Size(nodes=100, days=1.0, rate=40.0, seed=7)
+KNOWN = {"network switch or cable: leaf switch", "cooling"}
+"""Common causes whose first machines go before the others show that they are one; all else is right."""
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return Generator(SLICE).rows()
+
+
+@pytest.fixture(scope="module")
+def played(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Score]:
+    return run(rows, tmp_path_factory.mktemp("evidence"))
+
+
+def test_the_goals_hold_on_a_slice(played: tuple[World, Score]) -> None:
+    _, score = played
+    assert score.goals()[2].holds, score.worst()
+    wrong = [act for act in score.acts if not act.right and not act.is_test]
+    assert {act.truth.label if act.truth else "nothing" for act in wrong} <= KNOWN, score.worst()
+    assert len(wrong) <= 4
+
+
+def test_the_slice_holds_faults_of_every_kind(played: tuple[World, Score]) -> None:
+    """Goals that hold because nothing happened say nothing."""
+    _, score = played
+    hardware = Counter(truth.hardware for truth in score.truths)
+    assert hardware["dead"] >= 2
+    assert hardware["degraded"] >= 4
+    assert hardware["well"] >= 10
+    assert sum(line.right for line in score.lines.values()) >= 4
+
+
+def test_jobs_go_on(played: tuple[World, Score]) -> None:
+    world, _ = played
+    assert sum(job.state == "RUNNING" for job in world.slurm.jobs(deadline=5.0)) > 0
+
+
+def test_one_seed_is_one_trace_and_its_file_says_all_of_it(rows: list[Row]) -> None:
+    assert Generator(SLICE).rows() == rows
+    assert Generator(Size(SLICE.nodes, SLICE.days, SLICE.rate, seed=8)).rows() != rows
+    assert read(written(rows)) == rows
+
+
+def test_the_mix_is_the_published_one() -> None:
+    """Counts add up to 419, every cause has a way to show, and all its ways are all of it."""
+    assert sum(mix.LLAMA.values()) == mix.LLAMA_FAULTS
+    assert set(mix.SHAPES) == set(mix.LLAMA)
+    for cause, shapes in mix.SHAPES.items():
+        assert sum(shape.share for shape in shapes) == pytest.approx(1.0), cause
+    large = Generator(Size(nodes=64, days=54.0, seed=3))
+    for _ in range(2000):
+        large._break()
+    found = Counter(row.label.partition(":")[0] for row in large._rows if isinstance(row, TruthRow))
+    assert sum(found.values()) == 2000
+    for cause in ("faulty GPU", "GPU HBM3 memory", "software bug"):
+        assert found[cause] / 2000 == pytest.approx(mix.LLAMA[cause] / mix.LLAMA_FAULTS, rel=0.2)
