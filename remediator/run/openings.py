@@ -19,6 +19,7 @@ from remediator.model.timing import hastier
 from remediator.policy.decide import STRIKES, decide, suspect
 from remediator.policy.rules import Rules
 from remediator.run.storeview import StoreView
+from remediator.run.weighing import witnessed
 from remediator.signals.drains import DRAIN
 from remediator.store import incidents, signals
 from remediator.workflow import notices
@@ -148,8 +149,12 @@ class Openings:
             for signal in signals.of_incident(connection, incident.id)
             if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now)
         )
-        decisions = [decide(signal, machine, self._rules, view.of(machine)) for signal in standing]
-        acting = [decision for decision in decisions if decision.action == "act"]
+        decided = [(one, decide(one, machine, self._rules, view.of(machine))) for one in standing]
+        acting = [  # what has only folded in may have too weak a witness to let anybody in
+            decision
+            for signal, decision in decided
+            if decision.action == "act" and witnessed(connection, signal, machine, decision, now).enough
+        ]
         return max(acting, key=lambda one: how_grave(Course(one.tier, one.plan)), default=None)
 
     def _admit(

@@ -45,8 +45,8 @@ def weigh(
         past = _unsettled(connection, signal, machine, closed, limits, now)
     if past is not None:
         return past
-    if signal.kind == DRAIN and decision.plan in AFTER_FAILURE:
-        return Verdict(True, "Slurm's own record, and no job is interrupted for it")
+    if _is_record(signal, decision):
+        return witnessed(connection, signal, machine, decision, now)
     if decision.tier != "T0" and now < decides_at(signal):
         return Later(decides_at(signal))
     within = AGREE_S[decision.tier]
@@ -59,6 +59,20 @@ def weigh(
         return replace(verdict, followed_by=tuple(followers_of(signal, others)))
     last = signal.received_at + within
     return verdict if now >= last else Later(min(last, now + AGAIN_S))
+
+
+def witnessed(
+    connection: sa.Connection, signal: Signal, machine: Machine, decision: Decision, now: float
+) -> Verdict:
+    """Whether its witnesses of now are enough; asks neither for its past nor for companions."""
+    if _is_record(signal, decision):
+        return Verdict(True, "Slurm's own record, and no job is interrupted for it")
+    others = signals.of_node(connection, signal.node, signal.seen_at - AGREE_S[decision.tier])
+    return judge(signal, others, machine.boot_id, decision.tier, now)
+
+
+def _is_record(signal: Signal, decision: Decision) -> bool:
+    return signal.kind == DRAIN and decision.plan in AFTER_FAILURE
 
 
 def named(decision: Decision, verdict: Verdict) -> Decision:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remediator.clock import rfc3339
-from remediator.settings import Webhook
+from remediator.settings import Pool, Webhook
 from remediator.signals.alertmanager import listed, read_notification, sampled, told
 from remediator.signals.episodes import Door, convert
 from remediator.store import signals
@@ -85,3 +85,19 @@ def test_a_stale_alert_of_an_unknown_boot_never_acts(river: River) -> None:
     tell(river, "webhook", river.clock.now() - 700, witness="own-counters")
     river.run(200)
     assert river.all_incidents() == []
+
+
+def test_a_weak_witness_lets_nobody_in_who_waits_at_the_door(river: River) -> None:
+    """A stale XID 79 of the gauge folds into an incident that a pool only observes: it stays where it is."""
+    river.pools = {"training": Pool(node_selector={"pool": "training"})}
+    river.begin()
+    river.xid("gpu-0", 119)
+    for second in range(150):
+        river.turn()
+        if second == 75:
+            tell(river, "webhook", river.clock.now(), witness="dcgm-xid")
+    assert [(one.tier, one.state) for one in river.all_incidents()] == [("T1", "held")]
+    assert (river.slurm.writes, river.kube.writes) == ([], [])
+    river.xid("gpu-0", seq=2)
+    river.run()
+    assert [(one.tier, one.state) for one in river.all_incidents()] == [("T0", "closed")]
