@@ -95,7 +95,16 @@ def test_whatever_does_not_hold_fails_and_is_named_in_one_line(
 
 
 def test_the_timeline_leaves_no_step_of_a_replacement_out() -> None:
-    left_out = {"admit", "survey", "await-empty", "force-down", "hold-jobs", "close"}
+    left_out = {
+        "admit",
+        "survey",
+        "await-save",
+        "await-empty",
+        "force-down",
+        "hold-jobs",
+        "count-loss",
+        "close",
+    }
     assert {planned.name for planned in PLANS["replace"]} - left_out == {*JOB_STEPS, *NODE_STEPS}
 
 
