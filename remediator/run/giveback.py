@@ -99,6 +99,9 @@ def _taken_out_by(connection: sa.Connection, machine: Machine) -> Incident:
         last = incidents.last_closed(connection, machine.key)
         if last is None:
             raise BadInput("node", f"no incident ever took {name} out of service: there is nothing to return")
+        back = incidents.last_return(connection, machine.key)
+        if back is not None and back.opened_at > (last.closed_at or 0.0):
+            raise BadInput("node", f"{name} was returned by {back.id}: there is nothing left to return")
         return last
     fence = incidents.get(connection, fenced_by)
     if fence is None or fence.key != machine.key:

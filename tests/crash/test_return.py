@@ -336,6 +336,19 @@ def test_a_second_return_of_the_same_node_is_refused_while_one_runs(moved: River
     assert_in_service(moved)
 
 
+@pytest.mark.parametrize("first", ["", " as-spare"])
+@pytest.mark.parametrize("second", ["", " as-spare"])
+def test_what_has_been_returned_is_not_returned_again(replaced: River, first: str, second: str) -> None:
+    assert told(replaced, SICK + first).done
+    replaced.run()
+    before = len(replaced.kube.writes)
+    again = told(replaced, SICK + second)
+    assert not again.done
+    assert "there is nothing left to return" in again.answer
+    replaced.run(60.0)
+    assert len(replaced.kube.writes) == before
+
+
 def test_a_paused_service_returns_the_node_once_it_is_resumed(moved: River) -> None:
     with moved.store.write() as connection:
         commands.set_paused(connection, "bob")
