@@ -11,12 +11,17 @@ from remediator.kube.fence import DID, FENCED, INCIDENT
 from remediator.kube.spare import CLAIM
 from tests.e2e.full import KEYS, nodes, spares, taints, was_replaced
 from tests.e2e.helpers import ONE_OF_EACH, Json, Servers, Training
-from tests.e2e.test_crashed_jobs import SETTINGS, submit
+from tests.e2e.test_crashed_jobs import SETTINGS, submit, two_crash
 from tests.servers.slurm import wait_for
 from tests.sigkill.drill import Drill, accepted
 
 SAVES_S = 90
 SILENCE_S = 120
+# a look well within the third of slurmd's timeout after which Slurm takes a node's jobs away
+HOLDING = {
+    "REMEDIATOR_POOLS__TRAINING__HOLD_UNTIL_FENCED": "true",
+    "REMEDIATOR_SLURM__POLL_IDLE_S": "8",
+}
 TESTED = {"create pods": 1, "delete pods": 1}
 
 
@@ -128,28 +133,104 @@ def is_forced(drill: Drill) -> None:
     assert site.node_of(sick) != node
 
 
-def goes_silent(drill: Drill) -> None:
+def goes_silent(drill: Drill, plan: str = "replace") -> None:
     """Agent and slurmd stand still: one DOWN, Slurm's one requeue, and a start on proof alone."""
-    site = drill.site
     with drill.slurmd_timeout(SILENCE_S):
-        drill.arm()
-        job = site.train("-N1")
-        site.trains(job)
-        servers = Servers(site.lab)
-        (sick,) = job.workers()
-        node = site.node_of(sick)
-        wait_for("a heartbeat", lambda: site.controller.metric("remediator_agents_heard") == 5, 60, every=1.0)
-        site.lab.inject.freeze(node, True)
+        job, sick, node, servers = falls_silent(drill)
         try:
-            drill.dies("release-jobs:accepted")
-            wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 60, every=0.5)
+            drill.dies("hold-jobs:accepted")
             assert servers.node_writes(sick) == 2
+            assert job.record()["restart_cnt"] == 1
         finally:
-            site.lab.inject.power(node, False)
-            site.lab.inject.power(node, True)
+            power_cycle(drill, node)
         drill.runs_again(job)
-        drill.ends(node, "replace")
+        drill.ends(node, plan)
         assert (servers.drains(sick), servers.requeue_writes()) == (1, 0)
+
+
+def goes_silent_and_only_its_job_moves(drill: Drill) -> None:
+    """The same at stage move-jobs."""
+    goes_silent(drill, "move-jobs")
+
+
+def is_resumed_while_its_job_is_held(drill: Drill) -> None:
+    """The machine is back in service, and so is the job: its old processes are surely gone."""
+    with drill.slurmd_timeout(SILENCE_S):
+        job, sick, node, servers = falls_silent(drill, "hold-jobs:accepted")
+        boot = nodes(drill.site)[node]["status"]["nodeInfo"]["bootID"]
+        try:
+            drill.dies("hold-jobs:accepted")
+        finally:
+            power_cycle(drill, node)
+        wait_for("the new boot", lambda: is_up_since(drill, node, boot), 120, every=1.0)
+        drill.site.lab.slurm("scontrol", "update", f"nodename={sick}", "state=resume")
+        drill.let_go()
+        drill.ends(node, "move-jobs", "overridden")
+        drill.runs_again(job)
+        assert (servers.node_writes(sick), servers.requeue_writes()) == (2, 0)
+
+
+def is_lost_to_slurm(drill: Drill) -> None:
+    """Only its slurmd stands still: Slurm itself takes the job off, we hold it until the pod is gone."""
+    drill.arm(**HOLDING)
+    site = drill.site
+    job = site.train("-N1")
+    site.trains(job)
+    servers = Servers(site.lab)
+    (sick,) = job.workers()
+    node = site.node_of(sick)
+    site.lab.inject.slurmd(node, signal.SIGSTOP)
+    drill.dies("hold-jobs:accepted")
+    site.lab.kubectl("-n", "slurm", "delete", "pod", sick, "--wait=false")
+    drill.runs_again(job)
+    drill.ends(node, "hold-job")
+    assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
+
+
+def falls_silent(drill: Drill, last: str = "") -> tuple[Training, str, str, Servers]:
+    """A job of one node whose host stands still, once every agent was heard; the pool holds such jobs. After
+    its death at `last` the controller stays dead.
+    """
+    drill.arm(**HOLDING)
+    if last:
+        drill.hold(last)
+    site = drill.site
+    job = site.train("-N1")
+    site.trains(job)
+    servers = Servers(site.lab)
+    (sick,) = job.workers()
+    node = site.node_of(sick)
+    wait_for("a heartbeat", lambda: site.controller.metric("remediator_agents_heard") == 5, 60, every=1.0)
+    site.lab.inject.freeze(node, True)
+    return job, sick, node, servers
+
+
+def power_cycle(drill: Drill, node: str) -> None:
+    """Nothing that ran there can be alive."""
+    drill.site.lab.inject.power(node, False)
+    drill.site.lab.inject.power(node, True)
+
+
+def is_up_since(drill: Drill, node: str, boot: str) -> bool:
+    """The kubelet reports another boot, and is Ready."""
+    status = nodes(drill.site)[node]["status"]
+    ready = {one["type"]: one["status"] for one in status["conditions"]}["Ready"]
+    return bool(status["nodeInfo"]["bootID"] != boot and ready == "True")
+
+
+def is_suspected(drill: Drill) -> None:
+    """Two jobs crash on a node: it is drained, tested and given back."""
+    drill.arm(**SETTINGS)
+    site = drill.site
+    servers = Servers(site.lab)
+    sick = "worker-0"
+    node = site.node_of(sick)
+    two_crash(site, sick)
+    drill.ends(node, "give-back")
+    assert [one["plan"] for one in site.controller.incidents(node)] == ["give-back", "validate"]
+    assert (servers.drains(sick), servers.requeue_writes()) == (1, 0)
+    assert FENCED not in taints(nodes(site)[node])
+    assert "DRAIN" not in in_slurm(drill, sick)["state"]
 
 
 def crashes_by_itself(drill: Drill) -> None:

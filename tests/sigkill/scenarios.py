@@ -1,4 +1,4 @@
-"""Which play kills the controller at which steps of which plan, and which steps no play has yet."""
+"""Which play kills the controller at which steps of which plan, and which step no play can reach."""
 
 from __future__ import annotations
 
@@ -72,7 +72,18 @@ SCENARIOS = {
         also=("admit-spare:accepted",),
     ),
     "forced": Scenario("full", plays.is_forced, {"replace": ("force-down",)}),
-    "silent": Scenario("full", plays.goes_silent, {"replace": ("release-jobs", "start-jobs")}),
+    "silent": Scenario("full", plays.goes_silent, {"replace": ("release-jobs", "hold-jobs", "start-jobs")}),
+    "silent, moves only": Scenario(
+        "move-jobs", plays.goes_silent_and_only_its_job_moves, {"move-jobs": ("hold-jobs",)}
+    ),
+    "lost to Slurm": Scenario("move-jobs", plays.is_lost_to_slurm, {HOLD_JOB: ("hold-jobs", "start-jobs")}),
+    "resumed while held by a person": Scenario(
+        "move-jobs",
+        plays.is_resumed_while_its_job_is_held,
+        {WAY_BACK: ("undo-hold",)},
+        also=("hold-jobs:accepted",),
+    ),
+    "suspected": Scenario("full", plays.is_suspected, {VALIDATE: ("drain-slurm", "fence-node")}),
     "crashes by itself": Scenario(
         "move-jobs", plays.crashes_by_itself, {RESTART_JOB: ("restart-job", "start-jobs")}
     ),
@@ -81,14 +92,8 @@ SCENARIOS = {
     ),
     "uncordoned by a person": Scenario("full", plays.is_uncordoned_by_a_person, {WAY_BACK: ("undo-drain",)}),
 }
-IN_PROCESS_ONLY: Mapping[str, tuple[str, ...]] = {
-    VALIDATE: ("drain-slurm", "fence-node", "validate-node"),
-    HOLD_JOB: ("hold-jobs", "start-jobs"),
-    "replace": ("hold-jobs",),
-    "move-jobs": ("hold-jobs",),
-    WAY_BACK: ("undo-hold",),
-}
-"""What no play kills at yet: `tests/crash` ends fakes' lives there (test_suspects.py, test_holds.py)."""
+IN_PROCESS_ONLY: Mapping[str, tuple[str, ...]] = {VALIDATE: ("validate-node",)}
+"""On the lab a suspect's worker holds its GPUs, and so the step writes nothing: tests/crash kills there."""
 
 CASES = [
     (name, when)

@@ -1,4 +1,4 @@
-"""kill -9 of the real controller at the mutating steps of its plans: real servers, a real SQLite file."""
+"""kill -9 of the real controller at the mutating steps of every plan: real servers, a real SQLite file."""
 
 from __future__ import annotations
 
