@@ -148,6 +148,14 @@ class Training:
     def folder(self) -> Path:
         return self.lab.layout.shared / "job" / f"run-{self.record()['job_id']}"
 
+    def keeps_log(self) -> bool:
+        """Its script is the demo's, which writes down what it does; other scripts do not."""
+        return (self.folder / "events.log").exists()
+
+    def has_begun(self, restart: int, ranks: int) -> bool:
+        """So many ranks of this run have said that they began; a job without a log has none."""
+        return not ranks or len(self.events("START", restart)) >= ranks
+
     def is_untouched(self) -> bool:
         """Its first run goes on and was never told to end."""
         return self.is_running(0) and self.events("TERM") == []
@@ -343,11 +351,11 @@ class Site:
         wait_for(f"{names} to train", lambda: all(job.reached() >= step for job in jobs), 60, every=0.2)
 
     def moves(self, job: Training) -> None:
-        """Wait until the job runs as its first restart, and all its ranks compute again."""
-        ranks = len(job.events("START", 0))
+        """Wait until the job runs as its first restart, and all its ranks compute again, if they say so."""
+        ranks = len(job.events("START", 0)) if job.keeps_log() else 0
         with self.explained():
             wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
-            wait_for(f"its {ranks} ranks", lambda: len(job.events("START", 1)) >= ranks, 60, every=0.2)
+            wait_for(f"its {ranks} ranks", lambda: job.has_begun(1, ranks), 60, every=0.2)
 
     def closes(self, node: str, seconds: float = 60) -> Json:
         """Wait until the node's newest incident is closed; that incident."""

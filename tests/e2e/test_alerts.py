@@ -13,6 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -65,6 +66,11 @@ def dcgm_fails(site: Site, node: str, gpu: int) -> None:
     site.lab.inject.dcgm(node, gpu, "PCIE", FAILED)
 
 
+def has_told(site: Site, before: float) -> bool:
+    """The agents' door has taken more signals than that."""
+    return counted(site, "agent") > before
+
+
 def looked(site: Site) -> float:
     """How often the backfill had an answer from both of its sources."""
     sample = 'remediator_backfill_requests_total{{outcome="ok",source="{}"}}'
@@ -107,9 +113,9 @@ def test_a_fault_by_backfill_webhook_and_agent_three_times_each_is_one_incident(
         site.lab.inject.restart("alertmanager")
         wait_for("the webhook", lambda told=told: counted(site, "webhook") > told, 60, every=0.5)  # type: ignore[misc]
 
-    for _ in range(3):
+    for number in range(3):  # of a burst the agent tells every few seconds
         site.lab.inject.xid(node, 79, gpu=THREE_DOORS)
-    wait_for("the agent", lambda: counted(site, "agent") >= begin["agent"] + 3, 30, every=0.5)
+        wait_for("the agent", partial(has_told, site, begin["agent"] + number), 30, every=0.5)
 
     incident = site.closes(node)
     said = f"{node} is already out of service by incident {incident['id']}"
