@@ -38,6 +38,7 @@ from remediator.run.core import Core
 from remediator.run.crashes import Crashes
 from remediator.run.drains import LastList
 from remediator.run.failpoint import from_environment
+from remediator.run.forensics import Forensics
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inbox import Inbox
 from remediator.run.leader import Leader, lock_file
@@ -136,6 +137,7 @@ class Controller:
         self.thresholds = Thresholds(
             query_of(settings), self.inventory, self.intake.submit, self.metrics, self.clock
         )
+        self.forensics = Forensics(query_of(settings), self.inventory, self.intake.submit, self.clock)
         self.backfill = Backfill(
             sources_of(settings), settings.webhook, self.thresholds.submit, self.metrics, self.clock
         )
@@ -144,7 +146,7 @@ class Controller:
         self.silence = self._silence()
         self.looks = lookouts(
             settings, self.slurm, self.listed, self.caches, self.inventory, self.store, self.metrics,
-            self.intake.submit, self.clock,
+            self.intake.submit, self.forensics.submit, self.clock,
         )  # fmt: skip
         self.server = HttpServer(self._app(), settings.http.host, settings.http.port)
         self.mirror = self._mirror()
@@ -163,6 +165,7 @@ class Controller:
         self._thread("outbox", self.outbox.run)
         self._thread("backfill", self.backfill.run)
         self._thread("thresholds", self.thresholds.run)
+        self._thread("forensics", self.forensics.run)
         self._thread("silence", self.silence.run)
         for look in self.looks:
             self._thread(look.stage, look.run)
@@ -178,6 +181,7 @@ class Controller:
         self.server.stop()
         self.backfill.stop()
         self.thresholds.stop()
+        self.forensics.stop()
         self.silence.stop()
         for look in self.looks:
             look.stop()

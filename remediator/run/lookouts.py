@@ -26,14 +26,15 @@ def lookouts(
     store: Store,
     metrics: Metrics,
     submit: Submit,
+    ended: Submit,
     clock: Clock,
 ) -> list[Look]:
-    """All of them; nobody has looked yet."""
+    """All of them; nobody has looked yet. `ended` takes what the look at ended jobs finds."""
     nodes, pods = caches.nodes.objects, caches.pods.objects
     idle_s = settings.slurm.poll_idle_s
     table, watched = reporters.load(overlay=settings.policy.overlay), Began(store, conditions.WATCH)
     return [
-        JobEnds(slurm, submit, clock, settings.slurm.job_ends_s),
+        JobEnds(slurm, ended, clock, settings.slurm.job_ends_s),
         Soperator(slurm, inventory, nodes, submit, clock, idle_s),
         NodeConditions(table, inventory, nodes, pods, watched, metrics, submit, clock),
         Drains(listed, inventory, nodes, store, submit, clock),

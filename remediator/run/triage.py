@@ -13,6 +13,7 @@ from remediator.model.signal import ONLY_RECORDED, Signal
 from remediator.observe.logs import logger
 from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
+from remediator.run import laid_over
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
@@ -22,6 +23,7 @@ from remediator.run.weighing import AGAIN_S, Later, named, weigh
 from remediator.run.worsening import Worsening
 from remediator.signals.answers import ANSWERS
 from remediator.signals.drains import DRAIN_OVER
+from remediator.signals.forensics import FORENSICS
 from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -60,6 +62,7 @@ class Triage:
         self._rules = rules
         self._ledger = ledger
         self._engine = engine
+        self._journal = journal
         self.openings = Openings(inventory, rules, ledger, engine, journal)
         self._worsening = Worsening(rules, ledger, engine, self.openings)
 
@@ -120,16 +123,15 @@ class Triage:
             return self._judge_end(connection, view, signal, self._crashes, now)
         if signal.kind == LOST_RUN and self._keeper is not None:
             return self._keeper.judge(connection, signal, now)
-        if signal.detail.get(ONLY_RECORDED):
-            return f"{signal.detail.get('says')}: recorded", None
+        if signal.kind == FORENSICS:
+            return laid_over.record(connection, self._journal, self._inventory, signal, now)
+        noted = _noted(signal)
+        if noted is not None:
+            return noted, None
         if signal.kind == DRAIN_OVER:
             return self.openings.drain_over(connection, signal, now)
         if signal.kind in TOLD:
             return _told(connection, signal, now)
-        if signal.kind in ANSWERS:
-            return str(signal.detail.get("says")), None
-        if signal.kind in NOTED:
-            return f"{signal.detail.get('says')}: recorded, that is Soperator's to act on", None
         return self._judge_one(connection, view, signal, now)
 
     def _judge_end(
@@ -246,6 +248,16 @@ class Triage:
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
+
+
+def _noted(signal: Signal) -> str | None:
+    """The sentence of what is only recorded."""
+    says = str(signal.detail.get("says"))
+    if signal.detail.get(ONLY_RECORDED):
+        return f"{says}: recorded"
+    if signal.kind in ANSWERS:
+        return says
+    return f"{says}: recorded, that is Soperator's to act on" if signal.kind in NOTED else None
 
 
 def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:
