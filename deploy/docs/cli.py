@@ -48,5 +48,6 @@ def _command(command: Any, context: Any) -> Iterator[str]:
 
 
 def _option(option: Any) -> tuple[str, str, str]:
-    default = "" if option.is_bool_flag else code(str(option.default))
+    told = option.show_default if isinstance(option.show_default, str) else code(str(option.default))
+    default = "" if option.is_bool_flag else told
     return ", ".join(map(code, option.opts)), default, option.help or ""

@@ -32,7 +32,10 @@ UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 SHOWN = 200
 
 PolicyPath = Annotated[
-    Path, typer.Option("--policy", help="The changed policy: a file, or a folder of them.")
+    Path,
+    typer.Option(
+        "--policy", help="The changed policy: a file, or a folder of them.", show_default="the one in place"
+    ),
 ]
 Overlay = Annotated[Path | None, typer.Option("--overlay", help="A site's overlay that goes with it.")]
 All = Annotated[bool, typer.Option("--all", help="Also what both would do alike.")]
