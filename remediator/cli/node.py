@@ -16,8 +16,8 @@ from remediator.cli.screen import screen
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile, open_from
 from remediator.clock import SystemClock, rfc3339
 from remediator.errors import BadInput
-from remediator.incidents.memory import DAY_S
-from remediator.incidents.strikes import suspicion
+from remediator.incidents.memory import DAY_S, is_test
+from remediator.incidents.strikes import accusers
 from remediator.model.incident import GIVE_BACK
 from remediator.run.memory import remember
 from remediator.settings import Settings, load
@@ -54,12 +54,13 @@ def _machine(connection: sa.Connection, key: str, tree: Settings, now: float) ->
     since = now - tree.crashes.window_days * DAY_S
     closed = incidents.last_closed(connection, key)
     fresh = max(since, closed.closed_at or 0.0) if closed else since
-    lately = [one for one in memory.past if one.opened_at > now - limits.remediation_days * DAY_S]
+    days_ago = now - limits.remediation_days * DAY_S
+    lately = [one for one in memory.past if one.opened_at > days_ago and not is_test(one)]
     return {
         "machine": key,
         "incidents": [one.model_dump(mode="json") for one in incidents.of_key(connection, key, MOST)],
         "strikes": [asdict(one) for one in strikes.of_machine(connection, key, since)],
-        "suspect": suspicion(key, strikes.against(connection, key, since, fresh)),
+        "against": sorted(accusers(key, strikes.against(connection, key, since, fresh))),
         "remediations": len(lately),
         "remediations_allowed": limits.remediations,
         "remediation_days": limits.remediation_days,
@@ -86,8 +87,8 @@ def _counts(machine: dict[str, Any]) -> list[str]:
     done, most = machine["remediations"], machine["remediations_allowed"]
     stop = ": the next one only drains, and a person is paged" if done >= most else ""
     lines = [f"remediations within {machine['remediation_days']:g} days: {done} of {most}{stop}"]
-    if machine["suspect"]:
-        lines.append(f"suspect: {machine['suspect']}")
+    if machine["against"]:
+        lines.append(f"crashed on it each time, and speak against it: job {', '.join(machine['against'])}")
     if machine["returned_at"]:
         lines.append(f"last back in service at {rfc3339(machine['returned_at'])}")
     if not any(one["plan"] != GIVE_BACK for one in machine["incidents"]):

@@ -17,6 +17,7 @@ HEALS = frozenset({"reset-when-idle", "reset", "reboot"})
 """Plans that end with the machine back in service."""
 
 _FURTHER = {"reset-when-idle": "reset", "reset": "replace", "reboot": "replace", VALIDATE: "replace"}
+TESTS = frozenset({VALIDATE, VALIDATE_ONLY})
 _MOVING = frozenset({"replace", "move-jobs"})
 _SPARED = {VALIDATE_ONLY: "drain-only"}  # pools that replace nothing
 
@@ -46,13 +47,19 @@ def recall(
     rule: str, course: Course, past: Iterable[Past], returned_at: float, limits: MachineLimits, now: float
 ) -> Recalled | None:
     """What the machine's past changes about a decision; None when nothing. `returned_at` is when a person or
-    a test last gave it back (0.0: never). It never tests or resets what a person has to look at.
+    a test last gave it back (0.0: never). It never resets what a person has to look at, nor tests it unless
+    crashes alone say so: a passed test has answered those, however often they come.
     """
     known = sorted(past, key=lambda one: one.opened_at)
-    lately = sum(one.opened_at > now - limits.remediation_days * DAY_S for one in known)
-    if lately >= limits.remediations:
-        days = f"{limits.remediation_days:g} days"
-        why = f"it was remediated {lately} times within {days}: it stays out until a person has looked"
+    lately = [one for one in known if one.opened_at > now - limits.remediation_days * DAY_S]
+    tests = sum(map(is_test, lately))
+    days = f"{limits.remediation_days:g} days"
+    if course.tier == "T3" and course.plan in TESTS:
+        why = f"it was tested {tests} times within {days}, and jobs go on crashing there"
+        return Recalled(course.plan, why, stop=True) if tests >= limits.remediations else None
+    times = len(lately) - tests
+    if times >= limits.remediations:
+        why = f"it was remediated {times} times within {days}: it stays out until a person has looked"
         return Recalled("move-jobs" if course.plan in _MOVING else "drain-only", why, stop=True)
     if _fails_again(rule, known, returned_at, limits, now):
         plan = _without_another_try(course)
@@ -64,6 +71,11 @@ def recall(
     return Recalled(further, f"it is the second such fault within {limits.second_fault_days:g} days")
 
 
+def is_test(one: Past) -> bool:
+    """Whether it was no more than a test for crashes alone: no remediation, there was nothing to mend."""
+    return one.tier == "T3" and one.plan in TESTS
+
+
 def returned(past: Iterable[Past], given_back: float) -> float:
     """When the machine last came back into service by our hand."""
     healed = (one.closed_at or 0.0 for one in past if one.plan in HEALS and not one.overridden)
@@ -73,16 +85,14 @@ def returned(past: Iterable[Past], given_back: float) -> float:
 def _fails_again(rule: str, known: list[Past], returned_at: float, limits: MachineLimits, now: float) -> bool:
     if not returned_at or now - returned_at > limits.same_rule_h * HOUR_S:
         return False
-    before = [one for one in known if one.closed_at is not None and one.closed_at <= returned_at]
-    last = max(before, key=lambda one: one.closed_at or 0.0, default=None)
-    return last is not None and last.rule == rule
+    before = [(one.closed_at, one.rule) for one in known if one.closed_at and one.closed_at <= returned_at]
+    return bool(before) and (max(before)[0], rule) in before
 
 
 def _without_another_try(course: Course) -> str | None:
-    """Crashes alone replace nothing: there a person takes over."""
     if course.plan not in _FURTHER and course.plan not in _SPARED:
         return None
-    return "drain-only" if course.tier == "T3" else _SPARED.get(course.plan, "replace")
+    return _SPARED.get(course.plan, "replace")
 
 
 def _is_first_of(rule: str, one: Past, limits: MachineLimits, now: float) -> bool:

@@ -76,7 +76,7 @@ class Crashes:
         end = JobEnd.model_validate(signal.detail)
         struck = strikes.of_run(connection, end.run.key)
         machines = [machine for machine in self._machines(end) if machine.key in struck]
-        return suspected(connection, machines, self._limits.window_days, now)
+        return suspected(connection, machines, self._hosts.machine, self._limits, now)
 
     def _settle(
         self,

@@ -27,6 +27,7 @@ from remediator.settings.tree import (
     Slurm,
     Store,
     Webhook,
+    Witness,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Stages",
     "Store",
     "Webhook",
+    "Witness",
     "example",
     "load",
     "overrides",

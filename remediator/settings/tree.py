@@ -204,6 +204,9 @@ class Pool(Section):
     jobs are being moved is requeued in any case."""
 
 
+Witness = Literal["user", "work"]
+
+
 class Crashes(Section):
     """Batch jobs that crash: how often one is restarted, and how long a crash counts against a node."""
 
@@ -211,7 +214,14 @@ class Crashes(Section):
     """Restarts of one job within `window_days`; the next crash leaves it failed, and its owner is told."""
 
     window_days: float = Field(default=7.0, gt=0, le=90)
-    """Days for which crashes are counted: two different jobs, or one again and nowhere else, test a node."""
+    """Days for which crashes are counted: one job that crashes again on a node and nowhere else tests it."""
+
+    witness_h: float = Field(default=24.0, gt=0, le=2160)
+    """Hours within which crashes of different witnesses test a node, if its pool does not crash as much."""
+
+    witness: Witness = "user"
+    """Who is another witness: another `user`, or any other `work` (user and job name), for clusters where one
+    user submits everything."""
 
 
 class Requeues(Section):

@@ -44,6 +44,12 @@ def against(connection: sa.Connection, machine: str, since: float, fresh: float)
     return [one for one in found if one.machine != machine or one.at >= fresh]
 
 
+def since(connection: sa.Connection, at: float) -> list[Strike]:
+    """All strikes since then, oldest first."""
+    query = sa.select(strike).where(strike.c.at >= at).order_by(strike.c.at)
+    return [Strike(**row._mapping) for row in connection.execute(query)]
+
+
 def of_machine(connection: sa.Connection, machine: str, since: float) -> list[Strike]:
     """Strikes against one machine since then, oldest first."""
     query = sa.select(strike).where(strike.c.machine == machine, strike.c.at >= since).order_by(strike.c.at)

@@ -9,7 +9,7 @@ import pytest
 
 from remediator.audit import chain
 from remediator.kube.spare import SpareKeys
-from remediator.settings import Budgets, Limit, Pool
+from remediator.settings import Budgets, Crashes, Limit, MachineLimits, Pool
 from remediator.store import strikes
 from tests.fakes.river import River
 
@@ -34,9 +34,9 @@ def watched(river: River, **changes: Any) -> River:
     return river
 
 
-def crashes(river: River, name: str, node: str = "gpu-0", *, user: str = "alice") -> int:
-    """A job of one node that crashes there, and the look that sees it."""
-    job = river.submit_job(width=1, name=name, user=user, required_nodes=(f"w-{node}",))
+def crashes(river: River, name: str, node: str = "gpu-0", *, user: str = "") -> int:
+    """A job of one node that crashes there, and the look that sees it. Each name is another user's."""
+    job = river.submit_job(width=1, name=name, user=user or f"of-{name}", required_nodes=(f"w-{node}",))
     assert river.job(job).nodes == (f"w-{node}",)
     river.clock.advance(10.0)
     river.slurm.fail(job)
@@ -98,7 +98,7 @@ def test_what_crashed_before_anybody_watched_is_held_against_no_node(tmp_path: P
         assert strikes.jobs_between(connection, 0.0, river.clock.now()) == 0
 
 
-def test_two_different_jobs_make_a_node_suspect_and_a_passed_test_gives_it_back(river: River) -> None:
+def test_jobs_of_two_users_make_a_node_suspect_and_a_passed_test_gives_it_back(river: River) -> None:
     crashes(river, "one")
     settle(river, 20.0)
     crashes(river, "two")
@@ -200,9 +200,68 @@ def test_two_users_with_the_same_job_name_are_two_witnesses(river: River) -> Non
     assert_given_back(river)
 
 
+def test_one_users_different_jobs_are_two_witnesses_only_where_the_settings_say_so(river: River) -> None:
+    for name in ("one", "two"):
+        crashes(river, name, user="service")
+    settle(river)
+    assert plans(river) == []
+    river.limits = Crashes(witness="work")
+    river.begin()
+    crashes(river, "three", user="service")
+    settle(river)
+    assert_given_back(river)
+
+
+def test_witnesses_more_than_a_day_apart_are_none(river: River) -> None:
+    crashes(river, "one")
+    settle(river, 20.0)
+    river.clock.advance(1.1 * 86_400)
+    crashes(river, "two")
+    settle(river, 20.0)
+    assert plans(river) == []
+
+
+def test_a_node_that_crashes_not_much_more_than_its_peers_is_not_suspect(river: River) -> None:
+    for node in ("gpu-1", "gpu-2", "gpu-3", "gpu-0"):
+        crashes(river, "one", node)
+    crashes(river, "two")
+    settle(river)
+    assert plans(river) == []
+
+
+def test_a_machine_that_passes_its_tests_is_never_stranded_by_crashes(tmp_path: Path) -> None:
+    river = watched(River(tmp_path, budgets=Budgets(machine=MachineLimits(remediations=2))))
+    for number in range(3):
+        crashes(river, f"one-{number}")
+        crashes(river, f"two-{number}")
+        settle(river)
+        assert "DRAIN" not in worker(river)
+        assert not river.kube.view("gpu-0").unschedulable
+    assert plans(river) == [("validate", "closed"), ("give-back", "closed")] * 3
+
+
+def test_a_lone_job_over_all_machines_is_off_the_bad_one_within_three_restarts(tmp_path: Path) -> None:
+    """Its crashes name the machine by the kernel's line of a program's fault, and nothing else runs."""
+    river = watched(River(tmp_path), restart_failed_jobs=True)
+    lose_gpu(river, "gpu-2")
+    job = river.submit_job(width=4)
+    for number in range(4):
+        if river.admitted():
+            break
+        river.clock.advance(10.0)
+        river.xid("gpu-2", 13, seq=number + 1)
+        river.clock.advance(5.0)
+        river.slurm.fail(job)
+        settle(river, 200.0)
+    assert river.admitted() == ["spare-0"]
+    assert river.kube.view("gpu-2").unschedulable
+    assert river.job(job).state == "RUNNING"
+    assert river.job(job).restart_count <= 3
+
+
 def test_wide_jobs_that_crash_on_the_same_nodes_accuse_nobody(river: River) -> None:
     for name in ("one", "two"):
-        job = river.submit_job(width=4, name=name)
+        job = river.submit_job(width=4, name=name, user=name)
         river.clock.advance(10.0)
         river.slurm.fail(job)
         river.watch_jobs()
@@ -212,7 +271,7 @@ def test_wide_jobs_that_crash_on_the_same_nodes_accuse_nobody(river: River) -> N
 
 def test_a_kernel_line_of_a_programs_fault_says_which_node_of_a_wide_job(river: River) -> None:
     for number, name in enumerate(("one", "two")):
-        job = river.submit_job(width=4, name=name)
+        job = river.submit_job(width=4, name=name, user=name)
         river.clock.advance(10.0)
         river.xid("gpu-2", 13, seq=number + 1)
         river.clock.advance(5.0)

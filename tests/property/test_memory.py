@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from remediator.incidents.ladder import PLANS, TIERS, Course
-from remediator.incidents.memory import DAY_S, HEALS, HOUR_S, Past, Recalled, recall, returned
+from remediator.incidents.memory import DAY_S, HEALS, HOUR_S, TESTS, Past, Recalled, is_test, recall, returned
 from remediator.settings import MachineLimits
 
 NOW = 100 * DAY_S
@@ -42,23 +42,43 @@ def test_the_order_in_which_the_past_is_told_changes_nothing(
 
 
 @given(known=st.lists(pasts, max_size=8), rule=RULES, course=courses, back=backs)
-def test_a_past_replaces_nothing_for_crashes_and_tests_nothing_again(
+def test_crashes_alone_are_tested_whatever_the_past_and_nothing_else_is_tested_again(
     known: list[Past], rule: str, course: Course, back: float
 ) -> None:
     found = recall(rule, course, known, back, LIMITS, NOW)
     if found is None:
         return
+    if course.tier == "T3" and course.plan in TESTS:
+        assert found.plan == course.plan
+        return
     assert found.plan not in {"validate", "validate-only", "reset-when-idle", "reboot"}
-    assert course.tier not in {"T2", "T3"} or found.plan != "replace" or course.plan == "replace"
     if found.stop:
         assert found.plan in {"drain-only", "move-jobs"}
     assert found.why
 
 
+@given(known=st.lists(pasts, max_size=8), rule=RULES, course=courses, tests=st.integers(1, 9))
+def test_passed_tests_for_crashes_change_nothing_about_a_fault(
+    known: list[Past], rule: str, course: Course, tests: int
+) -> None:
+    assume(course.tier != "T3")
+    more = [past("strikes", days=0.5 * number + 0.2, plan="validate", tier="T3") for number in range(tests)]
+    found = recall(rule, course, [*known, *more], 0.0, LIMITS, NOW)
+    assert found == recall(rule, course, known, 0.0, LIMITS, NOW)
+
+
+def test_after_five_tests_for_crashes_within_a_week_the_next_is_made_and_a_person_told() -> None:
+    known = [past("strikes", days=number, plan="validate", tier="T3") for number in range(1, 6)]
+    found = recall("strikes", Course("T3", "validate"), known, NOW - HOUR_S, LIMITS, NOW)
+    assert found is not None
+    assert (found.plan, found.stop) == ("validate", True)
+    assert recall("strikes", Course("T3", "validate"), known[:4], NOW - HOUR_S, LIMITS, NOW) is None
+
+
 @given(known=st.lists(pasts, max_size=4))
 def test_the_fifth_remediation_of_a_week_is_the_last(known: list[Past]) -> None:
-    lately = [one for one in known if one.opened_at > NOW - 7 * DAY_S]
-    more = [past("other", days=2.0, plan="validate", tier="T3")] * (5 - len(lately))
+    lately = [one for one in known if one.opened_at > NOW - 7 * DAY_S and not is_test(one)]
+    more = [past("other", days=2.0)] * (5 - len(lately))
     found = recall("ecc", Course("T0", "replace"), [*known, *more], 0.0, LIMITS, NOW)
     assert found is not None
     assert (found.stop, found.plan) == (True, "move-jobs")
@@ -76,11 +96,13 @@ def test_the_fifth_remediation_of_a_week_is_the_last(known: list[Past]) -> None:
         (Course("T1", "reset"), [past(days=31)], 0.0, None),
         (Course("T1", "reset"), [past("other", days=8)], 0.0, None),
         (Course("T1", "reset"), [past(days=8, tier="T3")], 0.0, None),
-        (Course("T3", "validate"), [past(days=1, plan="validate", tier="T3")], NOW - HOUR_S, "drain-only"),
+        (Course("T3", "validate"), [past(days=1, plan="validate", tier="T3")], NOW - HOUR_S, None),
         (Course("T3", "validate"), [past(days=3, plan="validate", tier="T3")], NOW - 25 * HOUR_S, None),
         (Course("T3", "validate"), [past("other", days=1)], NOW - HOUR_S, None),
         (Course("T1", "validate-only"), [past(days=1)], NOW - HOUR_S, "drain-only"),
         (Course("T0", "replace"), [past(days=1)], NOW - HOUR_S, None),
+        (Course("T1", "reset"), [past(days=1), past("other", days=1)], NOW - HOUR_S, "replace"),
+        (Course("T1", "reset"), [past("other", days=1), past(days=1)], NOW - HOUR_S, "replace"),
     ],
 )  # fmt: skip
 def test_a_fault_that_comes_back(course: Course, known: list[Past], back: float, plan: str | None) -> None:
