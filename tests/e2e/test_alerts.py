@@ -9,6 +9,7 @@ import base64
 import contextlib
 import json
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,6 +21,7 @@ import pytest
 from deploy.lab import monitoring
 from deploy.lab.api import Lab
 from deploy.lab.spec import ALERTMANAGER_PORT, CONTROL_PLANE, GPU_PCI, PROMETHEUS_PORT
+from remediator.agent.bursts import SPACING_S
 from tests.docs.snippets import snippets
 from tests.e2e.conftest import KILL_WAIT, take_down_orphans
 from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order
@@ -113,9 +115,10 @@ def test_a_fault_by_backfill_webhook_and_agent_three_times_each_is_one_incident(
         site.lab.inject.restart("alertmanager")
         wait_for("the webhook", lambda told=told: counted(site, "webhook") > told, 60, every=0.5)  # type: ignore[misc]
 
-    for number in range(3):  # of a burst the agent tells every few seconds
+    for number in range(3):
         site.lab.inject.xid(node, 79, gpu=THREE_DOORS)
         wait_for("the agent", partial(has_told, site, begin["agent"] + number), 30, every=0.5)
+        time.sleep(SPACING_S + 0.5)  # the agent tells lines of one burst no closer to each other
 
     incident = site.closes(node)
     said = f"{node} is already out of service by incident {incident['id']}"
