@@ -310,7 +310,7 @@ def test_a_job_that_dies_at_its_start_by_a_broken_checkpoint_speaks_against_no_n
     """FC-O26: the node would get the blame, the second time it is drained."""
     river = watching(tmp_path)
     for name in ("one", "two"):
-        job = river.submit_job(width=1, name=name, required_nodes=("w-gpu-0",))
+        job = river.submit_job(width=1, name=name, user=name, required_nodes=("w-gpu-0",))
         river.sees_saved(job, river.clock.now() - 900.0, partial=partial)
         river.slurm.fail(job)
         river.settle(15.0)
