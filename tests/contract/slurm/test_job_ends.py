@@ -51,7 +51,7 @@ def test_every_end_is_seen_before_slurm_forgets_it(slinky: RealWorld) -> None:
         wait_for("the last end", lambda: slinky.port.job(jobs[-1], deadline=DEADLINE) is None, 120)
         time.sleep(2.0)
     ends = [JobEnd.model_validate(one.detail) for one in told if one.kind == JOB_ENDED]
-    assert {end.run.job_id for end in ends} == set(jobs)
+    assert {end.run.job_id for end in ends} >= set(jobs)  # those of earlier tests may end meanwhile
     assert {end.remembered_s for end in ends} == {2}
     assert not [one for one in told if one.kind == END_UNSEEN]
 
