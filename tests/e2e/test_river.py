@@ -96,7 +96,7 @@ def test_a_line_told_again_and_again_is_one_incident(site: Site) -> None:
     wait_for("the agent to tell the old lines", lambda: site.controller.metric(accepted) >= 3, 150, every=0.3)
     site.lab.inject.xid(node, 79)
     said = f"{node} is already out of service by incident {incident}"
-    wait_for("the verdict on the new line", lambda: said in site.controller.log(), 30, every=0.3)
+    wait_for("the verdict on the new line", lambda: said in site.controller.log(), 90, every=0.3)
 
     assert [found["id"] for found in site.controller.incidents(node)] == [incident]
     assert servers.drains(worker) == servers.drain_writes(worker) == 1
