@@ -55,9 +55,9 @@ def main(
     with console.status("starting") as status:
         _run(result, wanted, quick=quick, lab=Lab(lab), status=status)
     result.machine["load_after"] = machine.load()
-    result.show(console)
-    if json is not None:
+    if json is not None:  # before it is shown: minutes of measuring are in it
         result.save(json, samples=True)
+    result.show(console)
     if save_baseline:
         result.save(BASELINE, samples=False)
         readme.write()

@@ -59,13 +59,16 @@ class Result:
         return table
 
 
+def _then(now: float, before: float) -> str:
+    """The baseline's figure, and by how much this one differs; nothing can differ from 0 by a share."""
+    return f"{short(before)} ({100 * (now / before - 1):+.0f} %)" if before else short(before)
+
+
 def _row(figure: Figure, floor: Figure | None, before: Mapping[str, Any] | None) -> Sequence[str]:
     floors = ("", "", "")
     if floor is not None:
         floors = (short(floor.p50), _ratio(figure, floor, "p50"), _ratio(figure, floor, "p99"))
-    then = (
-        "" if before is None else f"{short(before['p50'])} ({100 * (figure.p50 / before['p50'] - 1):+.0f} %)"
-    )
+    then = "" if before is None else _then(figure.p50, before["p50"])
     numbers = (str(figure.n), short(figure.p50), short(figure.p99), short(figure.worst))
     return (figure.what, *numbers, *floors, verdict(figure, floor), then)
 

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from tests.bench import report
 from tests.bench.ctldlog import CtldLog
 from tests.bench.figures import Figure, Goal, percentile
 from tests.bench.overhead import Marks, own, terms
@@ -66,3 +68,16 @@ def test_a_rate_has_a_goal_that_it_must_reach() -> None:
     slow = Figure("r", "evictions/s", (49.0,), goal=Goal(at_least=50))
     fast = Figure("r", "evictions/s", (50.0,), goal=Goal(at_least=50))
     assert (verdict(slow, None), verdict(fast, None)) == ("P50 ≥ 50: MISSED", "P50 ≥ 50: met")
+
+
+def test_a_figure_that_was_nothing_before_is_shown_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table comes after minutes of measuring: no figure may break it."""
+    before = {"machine": {}, "figures": {"t": {"p50": 0.0}, "u": {"p50": 2.0}}}
+    monkeypatch.setattr(report, "_baseline", lambda: before)
+    console = Console(record=True, width=200)
+    result = report.Result({})
+    result.figures += [Figure("t", "ms", (1.0,)), Figure("u", "ms", (1.0,))]
+    result.show(console)
+    shown = console.export_text()
+    assert "-50 %" in shown
+    assert "inf" not in shown
