@@ -59,8 +59,8 @@ class Signal(Ours):
     node: str
     boot_id: str
     kind: str
-    code: int | None
-    pci: str | None
+    code: int | None = None
+    pci: str | None = None
     seen_at: float
     received_at: float
     dedupe: str

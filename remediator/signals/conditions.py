@@ -64,7 +64,7 @@ class Seen:
 def watch_began(now: float) -> Signal:
     """The first look at conditions in the life of a store: what is older is only recorded."""
     return Signal(
-        source="condition", node="", boot_id="", kind=WATCH, code=None, pci=None, seen_at=now,
+        source="condition", node="", boot_id="", kind=WATCH, seen_at=now,
         received_at=now, dedupe=WATCH,
         detail={"says": "conditions of nodes are watched from now on", ONLY_RECORDED: True},
     )  # fmt: skip

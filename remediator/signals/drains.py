@@ -45,7 +45,7 @@ def over(drain: Signal, now: float) -> Signal:
     says = f"the drain of {worker} ({drain.detail['reason']!r}{by}) is over"
     detail = {"says": says, "worker": worker, "drain": drain.dedupe}
     return Signal(
-        source="slurm", node=drain.node, boot_id="", kind=DRAIN_OVER, code=None, pci=None, seen_at=now,
+        source="slurm", node=drain.node, boot_id="", kind=DRAIN_OVER, seen_at=now,
         received_at=now, dedupe=f"over:{drain.dedupe}", detail=detail,
     )  # fmt: skip
 
@@ -97,8 +97,6 @@ def _signal(
         node=home.name if home else "",
         boot_id=home.boot_id if home else "",
         kind=kind,
-        code=None,
-        pci=None,
         seen_at=seen_at,
         received_at=now,
         dedupe=dedupe,

@@ -141,8 +141,6 @@ def _refusal(reason: str, door: Door, now: float) -> Signal:
         node="",
         boot_id="",
         kind=REFUSED,
-        code=None,
-        pci=None,
         seen_at=now,
         received_at=now,
         dedupe=f"refused:{door}:{reason}:{int(now // HOUR_S)}",

@@ -22,8 +22,6 @@ def forensic(end: JobEnd, outcome: str, says: str, nodes: Sequence[str], now: fl
         node="",
         boot_id="",
         kind=FORENSICS,
-        code=None,
-        pci=None,
         seen_at=end.ended,
         received_at=now,
         dedupe=f"{FORENSICS}:{end.run.key}",

@@ -79,8 +79,6 @@ def _signal(kind: str, seen_at: float, now: float, dedupe: str, detail: dict[str
         node="",
         boot_id="",
         kind=kind,
-        code=None,
-        pci=None,
         seen_at=seen_at,
         received_at=now,
         dedupe=dedupe,

@@ -42,8 +42,6 @@ def lost_runs(jobs: Iterable[SlurmJob], runs: Mapping[JobRun, str], now: float) 
             node=node,
             boot_id="",
             kind=LOST_RUN,
-            code=None,
-            pci=None,
             seen_at=now,
             received_at=now,
             dedupe=f"{LOST_RUN}:{run.key}",

@@ -130,8 +130,6 @@ def _signal(
         node=node,
         boot_id=boot_id,
         kind=kind,
-        code=None,
-        pci=None,
         seen_at=now - ago,
         received_at=now,
         dedupe=f"{kind}:{node}:{boot_id}:{int(now // every_s)}",

@@ -54,8 +54,6 @@ def _signal(
         node=node,
         boot_id=boot_id,
         kind=kind,
-        code=None,
-        pci=None,
         seen_at=min(since, now) if since is not None else now,
         received_at=now,
         dedupe=dedupe,

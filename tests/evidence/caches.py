@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from remediator.kube import paths
+from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import PodView, parse_pod
 from tests.fakes.kube import FakeCluster
 
 State = tuple[int, int]
+View = TypeVar("View")
+
+
+class Parsed(Generic[View]):
+    """One view of each object, parsed again only when the object has another version."""
+
+    def __init__(self, parse: Callable[[Json], View | None]) -> None:
+        self._parse = parse
+        self._known: dict[str, tuple[str, View]] = {}
+
+    def of(self, name: str, raw: Json) -> View:
+        """The object's view; one that cannot be parsed is the fake's fault."""
+        version = raw["metadata"]["resourceVersion"]
+        known = self._known.get(name)
+        if known is None or known[0] != version:
+            view = self._parse(raw)
+            assert view is not None
+            known = self._known[name] = (version, view)
+        return known[1]
 
 
 class Caches:
@@ -19,8 +40,8 @@ class Caches:
         self._kube = kube
         self._names = names
         self._workers = workers
-        self._views: dict[str, tuple[str, NodeView]] = {}
-        self._pods: dict[str, tuple[str, PodView]] = {}
+        self._views = Parsed(parse_node)
+        self._pods = Parsed(parse_pod)
         self._all_nodes: tuple[State, list[NodeView]] = ((-1, -1), [])
         self._all_pods: tuple[State, list[PodView]] = ((-1, -1), [])
         self._changes = 0
@@ -38,13 +59,7 @@ class Caches:
         raw = self._kube.api.objects.get(paths.node(name)) if name in self._names else None
         if raw is None:
             return None
-        version = raw["metadata"]["resourceVersion"]
-        known = self._views.get(name)
-        if known is None or known[0] != version:
-            view = parse_node(raw)
-            assert view is not None
-            known = self._views[name] = (version, view)
-        return known[1]
+        return self._views.of(name, raw)
 
     def nodes(self) -> list[NodeView]:
         """All nodes."""
@@ -66,10 +81,4 @@ class Caches:
         raw = self._kube.api.objects.get(paths.pod("slurm", worker))
         if raw is None:
             return None
-        version = raw["metadata"]["resourceVersion"]
-        known = self._pods.get(worker)
-        if known is None or known[0] != version:
-            pod = parse_pod(raw)
-            assert pod is not None
-            known = self._pods[worker] = (version, pod)
-        return known[1]
+        return self._pods.of(worker, raw)

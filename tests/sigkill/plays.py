@@ -72,11 +72,7 @@ def is_drained_and_returned(drill: Drill) -> None:
     """The job runs on; when it is over a person gives the node back."""
     drill.arm()
     site = drill.site
-    job = site.train("-N1")
-    site.trains(job)
-    servers = Servers(site.lab)
-    (sick,) = job.workers()
-    node = site.node_of(sick)
+    job, sick, node, servers = on_one_node(drill)
     site.lab.inject.xid(node, 79)
     drill.ends(node, "drain-only")
     assert job.is_untouched()
@@ -94,11 +90,7 @@ def rejoins_and_is_returned(drill: Drill) -> None:
     drill.hold("admit-spare:accepted")
     site = drill.site
     (spare,) = spares(site)
-    job = site.train("-N1")
-    site.trains(job)
-    servers = Servers(site.lab)
-    (sick,) = job.workers()
-    node = site.node_of(sick)
+    job, sick, node, servers = on_one_node(drill)
     site.lab.inject.xid(node, 79)
     drill.dies("admit-spare:accepted")
     wait_for("the worker on the spare", lambda: is_up_on(drill, sick, spare), 90, every=0.3)
@@ -118,11 +110,7 @@ def is_forced(drill: Drill) -> None:
     """The job's step stands still and cannot be killed: DOWN ends it, and one copy of it goes on."""
     drill.arm()
     site = drill.site
-    job = site.train("-N1")
-    site.trains(job)
-    servers = Servers(site.lab)
-    (sick,) = job.workers()
-    node = site.node_of(sick)
+    job, sick, node, servers = on_one_node(drill)
     for pid in processes_named(site.lab.node(node).group, "slurmstepd"):
         os.kill(pid, signal.SIGSTOP)
     site.lab.inject.xid(node, 79)
@@ -174,11 +162,7 @@ def is_lost_to_slurm(drill: Drill) -> None:
     """Only its slurmd stands still: Slurm itself takes the job off, we hold it until the pod is gone."""
     drill.arm(**HOLDING)
     site = drill.site
-    job = site.train("-N1")
-    site.trains(job)
-    servers = Servers(site.lab)
-    (sick,) = job.workers()
-    node = site.node_of(sick)
+    job, sick, node, servers = on_one_node(drill)
     site.lab.inject.slurmd(node, signal.SIGSTOP)
     drill.dies("hold-jobs:accepted")
     site.lab.kubectl("-n", "slurm", "delete", "pod", sick, "--wait=false")
@@ -195,14 +179,19 @@ def falls_silent(drill: Drill, last: str = "") -> tuple[Training, str, str, Serv
     if last:
         drill.hold(last)
     site = drill.site
-    job = site.train("-N1")
-    site.trains(job)
-    servers = Servers(site.lab)
-    (sick,) = job.workers()
-    node = site.node_of(sick)
+    job, sick, node, servers = on_one_node(drill)
     wait_for("a heartbeat", lambda: site.controller.metric("remediator_agents_heard") == 5, 60, every=1.0)
     site.lab.inject.freeze(node, True)
     return job, sick, node, servers
+
+
+def on_one_node(drill: Drill) -> tuple[Training, str, str, Servers]:
+    """A job that computes, its only worker and node, and what the servers log from now on."""
+    job = drill.site.train("-N1")
+    drill.site.trains(job)
+    servers = Servers(drill.site.lab)
+    (sick,) = job.workers()
+    return job, sick, drill.site.node_of(sick), servers
 
 
 def power_cycle(drill: Drill, node: str) -> None:
