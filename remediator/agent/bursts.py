@@ -1,11 +1,11 @@
-"""Bursts: lines that tell one fault again. The first is pushed at once, then one every five seconds."""
+"""Bursts: lines that tell one fault again. The first is pushed at once, of the rest the newest every 5 s."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from remediator.model.signal import KernelEvent
+from remediator.model.signal import KernelEvent, PushedEvent
 
 WINDOW_S = 180.0
 """A burst is over when its lines have stopped for so long."""
@@ -22,11 +22,13 @@ _Key = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Burst:
-    """Lines of one fault so far; seconds are those since the node booted."""
+    """Lines of one fault so far; seconds are those since the node booted, `held_at` those of this process."""
 
     last: float
     told: float
     lines: int = 1
+    held: PushedEvent | None = None
+    held_at: float = 0.0
 
 
 class Bursts:
@@ -49,8 +51,24 @@ class Bursts:
         burst.lines, burst.last = burst.lines + 1, at
         due = abs(at - burst.told) >= SPACING_S
         if due:
-            burst.told = at
+            burst.told, burst.held = at, None
         return burst.lines, due
+
+    def hold(self, line: PushedEvent, now: float) -> None:
+        """Keep a line that came too soon after another: when none follows, it is the last of its burst."""
+        burst = self._open[self._key(line.event)]
+        if burst.held is None:
+            burst.held_at = now
+        burst.held = line
+
+    def overdue(self, now: float) -> list[PushedEvent]:
+        """The lines held for as long as lines are spaced, each given once."""
+        found = []
+        for burst in self._open.values():
+            if burst.held and now - burst.held_at >= SPACING_S:
+                found.append(burst.held)
+                burst.told, burst.held = burst.last, None
+        return found
 
     def _begin(self, key: _Key, at: float) -> None:
         self._open.pop(key, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import random
 
@@ -68,6 +69,7 @@ class Agent:
         if not self._outbox.full:
             self._read()
             self._hear()
+            self._tell_held(self.turned_at)
         seen = self._checkpoints is not None and self._checkpoints.fresh
         if self._clock.steady() >= self._due or ((self._outbox or seen) and not self._failures):
             self._push()
@@ -82,6 +84,7 @@ class Agent:
 
     def close(self) -> None:
         """Keep what was not accepted and close the source."""
+        self._tell_held(math.inf)
         self._keep()
         self.source.close()
 
@@ -151,7 +154,15 @@ class Agent:
         self.metrics.count_fault(event, begins=lines == 1)
         if lines > 1:
             event = event.model_copy(update={"extra": event.extra | {"burst_lines": lines}})
-        self._found(event, record.seq, self._happened_at(record), push=due)
+        seen_at = self._happened_at(record)
+        self._found(event, record.seq, seen_at, push=due)
+        if not due:
+            self._bursts.hold(PushedEvent(seq=record.seq, seen_at=seen_at, event=event), self._clock.steady())
+
+    def _tell_held(self, now: float) -> None:
+        """Bursts that have stopped are told to their last line."""
+        for line in self._bursts.overdue(now):
+            self._outbox.add(line, self._boot, self._read_to)
 
     def _hear(self) -> None:
         """Events of collectors, while there is room for them."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from remediator.agent.bursts import SPACING_S
 from remediator.agent.loop import FIRST_OWN_SEQ, LAST_BACKOFF_S, POLL_S, Agent
 from remediator.agent.outbox import MAX_EVENTS
 from remediator.agent.push import HttpPusher
@@ -112,8 +113,41 @@ def test_line_that_goes_on_repeating_is_told_every_five_seconds_with_its_number(
     told = [(event["seq"], event["event"]["extra"].get("burst_lines", 1)) for event in controller.events()]
     assert [seq // 1000 for seq, _ in told] == [0, 5, 10]
     assert all(seq == line for seq, line in told)
+    clock.advance(SPACING_S)
+    _settle(agent)
+    assert [event["seq"] for event in controller.events()][3:] == [12_002]
+    assert controller.events()[-1]["event"]["extra"]["burst_lines"] == 12_002
     assert _value(agent, "remediator_agent_xid_total", xid="79", pci="0000:4e:00") == 12_002
     assert _value(agent, "remediator_agent_xid_bursts_total", xid="79", pci="0000:4e:00") == 1
+
+
+@pytest.mark.parametrize("pause", [0.1, SPACING_S - 0.1, SPACING_S, 2 * SPACING_S])
+def test_the_last_line_of_a_burst_is_told_once_however_soon_it_came(
+    node: Node, controller: Controller, clock: ManualClock, pause: float
+) -> None:
+    agent = _agent(node, controller, clock)
+    node.print(XID79)
+    _settle(agent)
+    clock.advance(pause)
+    node.seq += int(pause * 1000)
+    node.print(XID79)
+    for _ in range(4):
+        _settle(agent)
+        clock.advance(SPACING_S)
+    told = [event["event"] for event in controller.events() if event["event"]["kind"] == "xid"]
+    assert [event["extra"].get("burst_lines", 1) for event in told] == [1, 2]
+
+
+def test_a_line_held_back_is_not_lost_when_the_agent_ends(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    for _ in range(2):
+        node.print(XID79)
+        _settle(agent)
+    agent.close()
+    _settle(_agent(node, controller, clock))
+    assert _seqs(controller) == [1, 2]
 
 
 def test_lines_without_a_time_are_told_when_they_come(
