@@ -34,6 +34,7 @@ ONE_OF_EACH = dict.fromkeys(
 )
 _KEYS = SpareKeys()
 _OURS = (INCIDENT, DID, CORDON_REASON, CLAIM, ADMITTED, DETACHED, RETIRED)
+CONFLICT = 409
 _CHANGING = {"patch", "update", "create", "delete"}
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _TROUBLE = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG"}
@@ -76,15 +77,25 @@ class Servers:
         return count_requests(self._rest.text(), "POST", "jobs/requeue")
 
     def fences(self, node: str | None = None) -> int:
-        """PATCHes that our account sent to a node, or to any node; refused ones count too."""
+        """PATCHes that our account sent to a node, or to any node. One for a version that somebody else had
+        changed meanwhile (409) has no effect and is sent again: it is no second one.
+        """
+        return sum(event["responseStatus"].get("code") != CONFLICT for event in self._node_events(node))
+
+    def fence_writes(self, node: str | None = None) -> int:
+        """The same with all that were refused."""
+        return len(self._node_events(node))
+
+    def _node_events(self, node: str | None) -> list[Json]:
         events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
-        return sum(
-            event["user"]["username"] == ACCOUNT
+        return [
+            event
+            for event in events
+            if event["user"]["username"] == ACCOUNT
             and event["verb"] in _CHANGING
             and event.get("objectRef", {}).get("resource") == "nodes"
             and node in (None, event["objectRef"].get("name"))
-            for event in events
-        )
+        ]
 
     def counts(self, worker: str, node: str, address: str) -> dict[str, int]:
         """All of it for one remediation: equal to ONE_OF_EACH when nothing was repeated or done elsewhere."""
@@ -125,7 +136,9 @@ class Servers:
         """Everything that changed a Slurm node or job on our behalf, or tried to change a node."""
         text = self._ctld.text()
         slurm = len(re.findall(r"update_node: node \S+ (?:state set|reason set to: remediator)", text))
-        return slurm + len(re.findall(r"Requeuing JobId=", text)) + self.requeue_writes() + self.fences()
+        return (
+            slurm + len(re.findall(r"Requeuing JobId=", text)) + self.requeue_writes() + self.fence_writes()
+        )
 
 
 @dataclass(frozen=True)
@@ -261,11 +274,12 @@ class Controller:
             self.change("set", "env", "deployment/remediator", f"{STAGE}={stage}")
 
     def forget(self) -> None:
-        """An empty store."""
+        """An empty store, and a controller that watches: what ended before its first look does not count."""
         self._lab.kubectl("-n", SLURM_NAMESPACE, "scale", "deployment/remediator", "--replicas=0")
         wait_for("the pod to end", lambda: not self.pod(), 40, every=0.2)
         self._lab.exec(["find", DATA, "-mindepth", "1", "-delete"], node_name=HOME)
         self.change("scale", "deployment/remediator", "--replicas=1")
+        wait_for("the watch over jobs", lambda: "are watched from now on" in self.log(), 60, every=0.3)
 
     def run(self, *arguments: str) -> str:
         """Standard output of `remediator ...` in the pod."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import pytest
 
 from deploy.lab.api import Lab
+from deploy.lab.errors import LabError
 from remediator.kube.fence import FENCED
 from tests.e2e.helpers import Json, Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
@@ -76,7 +77,7 @@ def test_a_job_that_exits_1_is_restarted_once_and_no_node_is_touched(site: Site)
     assert incident["cause"] == f"job {job.address} exited with code 1"
     assert servers.requeues(job.address) == 1
     assert servers.requeue_writes() == 1
-    assert servers.fences() == 0
+    assert servers.fence_writes() == 0
     assert site.controller.audit()["ok"]
 
 
@@ -88,7 +89,8 @@ def test_a_job_that_crashes_on_a_failing_node_is_restarted_elsewhere(site: Site)
     wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
     (sick,) = job.workers()
     node = site.node_of(sick)
-    site.lab.slurm("srun", "--overlap", f"--jobid={job.address}", "touch", "/tmp/gpu-lost")
+    with suppress(LabError):  # the job may be over before srun has heard of its step's end
+        site.lab.slurm("srun", "--overlap", f"--jobid={job.address}", "touch", "/tmp/gpu-lost")
     site.lab.inject.xid(node, 79)
     site.moves(job)
     assert site.node_of(job.workers()[0]) != node

@@ -107,7 +107,7 @@ def test_an_uncordon_in_the_middle_is_obeyed_and_our_drain_taken_back(sick: Sick
     sick.site.lab.kubectl("uncordon", sick.node)
     servers = Servers(sick.site.lab)
     incident = sick.becomes("overridden")
-    assert servers.fences(sick.node) == 0
+    assert servers.fence_writes(sick.node) == 0
     assert servers.node_writes(sick.worker) == 1
     assert sick.is_in_service()
     assert sick.slurm()["reason"] == ""
@@ -123,7 +123,7 @@ def assert_never_again(sick: Sick, incident: Json) -> None:
     said = f"a person has overridden incident {incident['id']}"
     wait_for("the verdict on the new line", lambda: said in controller.log(), 30, every=0.3)
     assert [found["id"] for found in controller.incidents(sick.node)] == [incident["id"]]
-    assert (servers.fences(), servers.node_writes(sick.worker), servers.requeue_writes()) == (0, 0, 0)
+    assert (servers.fence_writes(), servers.node_writes(sick.worker), servers.requeue_writes()) == (0, 0, 0)
     assert controller.audit()["ok"]
 
 
@@ -141,7 +141,7 @@ def test_a_persons_drain_before_ours_stays_and_so_does_its_end(sick: Sick) -> No
     lab.slurm("scontrol", "update", f"nodename={sick.worker}", "state=resume")
     assert sick.becomes("overridden")["id"] == held["id"]
     assert sick.is_in_service()
-    assert (servers.node_writes(sick.worker), servers.fences(), servers.requeue_writes()) == (0, 0, 0)
+    assert (servers.node_writes(sick.worker), servers.fence_writes(), servers.requeue_writes()) == (0, 0, 0)
     assert_job_untouched(sick)
 
 

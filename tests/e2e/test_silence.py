@@ -92,7 +92,7 @@ def test_a_frozen_slurmd_under_an_agent_that_is_heard_never_leaves_two_copies(la
         assert runs(site, job, 1) == set()
         with site.explained():
             wait_for("a page about the job", lambda: paged(site, incident["id"], job), 60, every=2.0)
-        assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
+        assert (servers.fence_writes(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
         lab.kubectl("-n", SLURM_NAMESPACE, "delete", "pod", sick, "--wait=false")
         assert_copies_follow(site, job)
         assert site.closes(node)["id"] == incident["id"]

@@ -168,7 +168,7 @@ def is_lost_to_slurm(drill: Drill) -> None:
     site.lab.kubectl("-n", "slurm", "delete", "pod", sick, "--wait=false")
     drill.runs_again(job)
     drill.ends(node, "hold-job")
-    assert (servers.fences(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
+    assert (servers.fence_writes(), servers.node_writes(sick), servers.requeue_writes()) == (0, 0, 0)
 
 
 def falls_silent(drill: Drill, last: str = "") -> tuple[Training, str, str, Servers]:
