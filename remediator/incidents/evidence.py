@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remediator.model.faults import ASKED_AGAIN, COUNTED, FABRIC
+from remediator.model.faults import ASKED_AGAIN, COUNTED, FABRIC, OF_RANKS, STRAGGLER
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import CONDITION, SILENT, Signal
 
@@ -17,6 +17,7 @@ Witness = Literal[
     "own-counters",
     "samples asked for again",
     "two silences",
+    "its job's ranks",
     "trusted condition",
     "dcgm-health",
     "dcgm-xid",
@@ -32,6 +33,7 @@ Witness = Literal[
 UNKNOWN_BOOT_S = 600.0
 SILENCE_COUNTS_S = 180.0
 THRESHOLD_COUNTS_S = 300.0
+RANKS_COUNT_S = 900.0
 # The faults of T0 are single moments, seen by all within a sample, a scrape and an evaluation.
 AGREE_S: dict[Tier, float] = {"T0": 60.0, "T1": 600.0, "T2": 60.0, "T3": 60.0}
 
@@ -55,6 +57,7 @@ _TRUSTED: frozenset[Witness] = frozenset(
         "own-counters",
         "samples asked for again",
         "two silences",
+        "its job's ranks",
         "trusted condition",
     }
 )
@@ -94,6 +97,8 @@ def witness_of(signal: Signal) -> Witness:
     """What measured the fault. Webhook and backfill carry the same alert: they are no two witnesses."""
     if signal.kind == SILENT:  # nobody can say by himself that he is silent
         return "two silences" if signal.source == "condition" else "none"
+    if signal.kind in OF_RANKS:  # nor can a node or an alert compare it with others
+        return "its job's ranks" if signal.source == "condition" else "none"
     if signal.kind in ASKED_AGAIN:  # no alert of a threshold counts before the service has asked itself
         return "samples asked for again" if signal.source == "condition" else "none"
     if signal.source == "condition":
@@ -122,12 +127,14 @@ def of_this_boot(signal: Signal, boot_id: str, now: float) -> bool:
 
 
 def has_passed(signal: Signal, now: float) -> bool:
-    """Whether it told of a silence, or of a threshold, that may be over: one that lasts is told again, every
-    minute or every two.
+    """Whether it told of a silence, a threshold or a straggler that may be over: one that lasts is told again
+    every minute, two, or ten.
     """
     ago = now - signal.received_at
     if signal.kind in ASKED_AGAIN:
         return ago > THRESHOLD_COUNTS_S
+    if signal.kind == STRAGGLER:
+        return ago > RANKS_COUNT_S
     return signal.kind == SILENT and ago > SILENCE_COUNTS_S
 
 

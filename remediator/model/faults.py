@@ -37,3 +37,12 @@ FABRIC = ("ib-", "hca-")
 
 NAMED = ASKED_AGAIN | COUNTED
 """All that an alert may name."""
+
+JOB_STALLED = "job-stalled"
+"""A running job none of whose GPUs works any more."""
+
+STRAGGLER = "straggler"
+"""A node that lags behind its own job's other nodes, with waits on one rail."""
+
+OF_RANKS = frozenset({JOB_STALLED, STRAGGLER})
+"""What only the service's own comparison of ranks can say."""

@@ -120,6 +120,16 @@ def _of_thresholds(registry: CollectorRegistry) -> tuple[_Bounded[Counter], Coun
     return answers, Counter(PREFIX + "implausible_samples_total", text, registry=registry)
 
 
+def _of_ranks(registry: CollectorRegistry) -> _Bounded[Counter]:
+    return _counter(
+        registry,
+        "ranks_compared_total",
+        "Running jobs compared with their past and their own ranks; reason says why one is unknown.",
+        outcome=("works", "stalled", "straggler", "unknown"),
+        reason=("",),
+    )
+
+
 def _gauge(registry: CollectorRegistry, name: str, text: str) -> Gauge:
     return Gauge(PREFIX + name, text, registry=registry)
 
@@ -173,6 +183,7 @@ class Metrics:
             outcome=("ok", "error"),
         )
         self._thresholds, self._implausible = _of_thresholds(own)
+        self._ranks = _of_ranks(own)
         self._conditions = _counter(
             own,
             "node_conditions_total",
@@ -250,6 +261,10 @@ class Metrics:
     def implausible(self, samples: int) -> None:
         """Count samples that were dropped."""
         self._implausible.inc(samples)
+
+    def ranks_compared(self, outcome: str, reason: str) -> None:
+        """Count one look at a running job: it works, is stalled, has a straggler, or is unknown."""
+        self._ranks.at(outcome, reason).inc()
 
     def condition_seen(self, outcome: str, count: int = 1) -> None:
         """Count what a look at the conditions of nodes found: `again` is a fault that had gone."""

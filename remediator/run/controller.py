@@ -50,6 +50,7 @@ from remediator.run.outage import Outage
 from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
 from remediator.run.slurm_poll import SlurmPoll
+from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.thresholds import Thresholds
 from remediator.run.triage import Triage
 from remediator.run.workers import Workers
@@ -267,7 +268,8 @@ class Controller:
         )
         crashes = Crashes(inventory, self.policy, limits, cluster, engine, journal)
         keeper = Keeper(inventory, engine, journal)
-        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper)
+        stalled = StalledJobs(inventory, self.policy, limits, cluster, engine, journal)
+        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
         core = Core(self.store, engine, triage, journal, self.outage.says)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of, of_another
 from remediator.model.decision import Decision
-from remediator.model.faults import ASKED_AGAIN
+from remediator.model.faults import ASKED_AGAIN, JOB_STALLED
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import ONLY_RECORDED, Signal
@@ -17,6 +17,7 @@ from remediator.run import laid_over
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
+from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.storeview import StoreView
 from remediator.run.tellings import tell_once
 from remediator.run.weighing import AGAIN_S, Later, named, weigh
@@ -55,8 +56,10 @@ class Triage:
         journal: Journal,
         crashes: Crashes | None = None,
         keeper: Keeper | None = None,
+        stalled: StalledJobs | None = None,
     ) -> None:
         self._crashes = crashes
+        self._stalled = stalled
         self._keeper = keeper
         self._inventory = inventory
         self._rules = rules
@@ -123,6 +126,9 @@ class Triage:
             return self._judge_end(connection, view, signal, self._crashes, now)
         if signal.kind == LOST_RUN and self._keeper is not None:
             return self._keeper.judge(connection, signal, now)
+        if signal.kind == JOB_STALLED and self._stalled is not None:
+            with connection.begin_nested():
+                return self._stalled.judge(connection, signal, now)
         if signal.kind == FORENSICS:
             return laid_over.record(connection, self._journal, self._inventory, signal, now)
         noted = _noted(signal)

@@ -224,6 +224,16 @@ class Crashes(Section):
     user submits everything."""
 
 
+class Stalls(Section):
+    """Running jobs, compared with their own past and their own ranks by tensor activity; needs
+    `prometheus.url`.
+    """
+
+    flat_s: float | None = Field(default=1800.0, ge=600, le=10_800)
+    """A stall: so many seconds without tensor work on any GPU of a job that worked before, and twice its own
+    longest pause. null compares no jobs."""
+
+
 class Requeues(Section):
     """When a job is held that may itself be what makes machines fail."""
 
@@ -422,6 +432,9 @@ class Settings(Section):
 
     crashes: Crashes = Crashes()
     """Batch jobs that crash: how often one is restarted, and how long a crash counts against a node."""
+
+    stalls: Stalls = Stalls()
+    """Running jobs, compared with their own past and their own ranks."""
 
     requeues: Requeues = Requeues()
     """When a job is held that may itself be what makes machines fail."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import HOLD_JOB, RESTART_JOB, SILENT_NODE, Incident
 from remediator.model.message import Message
 from remediator.model.plan import Side, StepRow, Yield
@@ -44,11 +45,12 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
     job = _named(run)
     if incident.plan == RESTART_JOB and run.held_because:
         text = (
-            f"Your {job} crashed ({incident.cause}). It is requeued and waits, held, because "
+            f"Your {job} {_what(incident)} ({incident.cause}). It is requeued and waits, held, because "
             f"{run.held_because}. When you have looked why: `scontrol release {run.address}`."
         )
     elif incident.plan == RESTART_JOB:
-        text = f"Your {job} crashed ({incident.cause}) and is restarted under the same id."
+        given = "it gets SIGTERM, time to save, and" if incident.rule == JOB_STALLED else "it"
+        text = f"Your {job} {_what(incident)} ({incident.cause}): {given} is restarted under the same id."
     elif incident.plan == HOLD_JOB:
         text = (
             f"Your {job} lost its node ({incident.cause}) and had no time to save. It is held, and restarts "
@@ -76,6 +78,10 @@ def to_owner(incident: Incident, run: JobRun) -> Message:
             f"gets SIGTERM, time to save, and is restarted once on other nodes under the same id."
         )
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
+def _what(incident: Incident) -> str:
+    return "computes nothing any more" if incident.rule == JOB_STALLED else "crashed"
 
 
 def _given_time(incident: Incident) -> str:
@@ -112,7 +118,7 @@ def stranded(incident: Incident, address: str, user: str) -> Message:
 
 
 def left_failed(run: JobRun, why: str) -> Message:
-    """A crashed job is not restarted, and its owner may want to do something about it."""
+    """A job that crashed, or stands still, is not restarted: its owner may want to do something about it."""
     return Message(
         audience=f"user:{run.user or 'unknown'}", urgency="tell", text=f"Your {_named(run)}: {why}."
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 from remediator.errors import Retry
 
-_QUERY = re.compile(r"(?P<name>[a-z_:]*)\{(?P<matchers>.*)\}\[(?P<range>\d+)s\]", re.DOTALL)
+_QUERY = re.compile(r"(?P<name>[A-Za-z_:]*)\{(?P<matchers>.*)\}\[(?P<range>\d+)s\]", re.DOTALL)
+_BINNED = re.compile(r"max_over_time\((?P<of>.*)\[(?P<bin>\d+)s\]\)\[(?P<range>\d+)s:(?P=bin)s\]", re.DOTALL)
 _MATCHER = re.compile(r'(?P<label>\w+)(?P<how>=~|=)(?P<value>"(?:[^"\\]|\\.)*")')
 
 LIMITS = {"gpu": 78.0, "memory": 95.0, "siblings": 10.0}
@@ -38,6 +39,13 @@ class FakePrometheus:
         self.asked.append(query)
         if self.silent:
             raise Retry("no answer")
+        binned = _BINNED.fullmatch(query)
+        if binned is not None:
+            reach, every = int(binned["range"]), int(binned["bin"])
+            return _highest(self._select(f"{binned['of']}[{reach + every}s]", at), at - reach, at, every)
+        return self._select(query, at)
+
+    def _select(self, query: str, at: float) -> Any:
         found = _QUERY.fullmatch(query)
         assert found is not None, query
         wanted = [_matcher(one) for one in _MATCHER.finditer(found["matchers"])]
@@ -49,6 +57,19 @@ class FakePrometheus:
             if inside and all(re.fullmatch(value, labels.get(name, "")) for name, value in wanted):
                 answer.append({"metric": labels, "values": [[when, str(value)] for when, value in inside]})
         return answer
+
+
+def _highest(rows: list[Any], since: float, until: float, every: int) -> list[Any]:
+    """As `max_over_time(…[bin])[reach:bin]`: at each whole bin what was highest in the one before."""
+    ends = range(-(-int(since) // every) * every, int(until) + 1, every)
+    answer = []
+    for row in rows:
+        inside = [(end, [float(v) for t, v in row["values"] if end - every < t <= end]) for end in ends]
+        labels = {name: text for name, text in row["metric"].items() if name != "__name__"}
+        values = [[end, str(max(found))] for end, found in inside if found]
+        if values:
+            answer.append({"metric": labels, "values": values})
+    return answer
 
 
 def steady(value: float, now: float, *, seconds: float = 720, every: float = 15) -> list[tuple[float, float]]:

@@ -34,6 +34,7 @@ from remediator.run.job_ends import JobEnds
 from remediator.run.jumps import Jumps
 from remediator.run.lost_runs import Keeper
 from remediator.run.outage import Outage
+from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool, Requeues, Stage
 from remediator.settings import Crashes as Limits
@@ -152,7 +153,8 @@ class River:
                         clocks=Clocks({"training": self.glob} if self.glob else {}))  # fmt: skip
         crashes = Crashes(inventory, self.policy, self.limits, "test", engine, journal)
         keeper = Keeper(inventory, engine, journal)
-        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper)
+        stalled = StalledJobs(inventory, self.policy, self.limits, "test", engine, journal)
+        triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
         self.core = Core(self.store, engine, triage, journal, self.outage.says)
         self.jumps = Jumps(self.own)
         self.answers = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import GIVE_BACK, HOLD_JOB, RESTART_JOB, Incident
 from remediator.model.plan import Done, Hold
 from remediator.model.spare import Spare
@@ -21,7 +22,8 @@ class Close(Local):
         if incident.plan == GIVE_BACK:
             return Done(f"{incident.node} is back in service after {now - incident.fault_at:.1f} s")
         if incident.plan == RESTART_JOB:
-            return Done(f"settled {now - incident.fault_at:.1f} s after the crash; no node was touched")
+            what = "it stood still" if incident.rule == JOB_STALLED else "the crash"
+            return Done(f"settled {now - incident.fault_at:.1f} s after {what}; no node was touched")
         if incident.plan == HOLD_JOB:
             return Done(f"settled {now - incident.fault_at:.1f} s after the loss; no node was touched")
         return Done(f"closed {now - incident.fault_at:.1f} s after the fault; {_fate(incident, spare)}")

@@ -54,7 +54,8 @@ class ProveResume(Step):
         if job.is_over:
             return Done(f"job {job.address} ended by itself: {job.state}")
         if job.state == "RUNNING" and job.nodes and set(job.nodes).isdisjoint(context.incident.slurm_nodes):
-            return Done(f"job {job.address} runs on without the node, on {', '.join(job.nodes)}")
+            without = " without the node" if context.incident.slurm_nodes else ""
+            return Done(f"job {job.address} runs on{without}, on {', '.join(job.nodes)}")
         return Wait(f"job {job.address} has not left the node yet: {job.state}", after=1.0)
 
 
