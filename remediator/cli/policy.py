@@ -17,6 +17,7 @@ from remediator.cli import backtest
 from remediator.cli.screen import screen
 from remediator.cli.store import DEFAULT, AsJson, SettingsFile
 from remediator.errors import BadInput
+from remediator.policy import alerts as alert_rules
 from remediator.policy import cases, rules
 from remediator.policy.explain import Explained, explain
 from remediator.policy.files import PolicyError
@@ -36,6 +37,9 @@ Overlay = Annotated[
 @app.command()
 def check(
     path: Annotated[Path | None, typer.Argument(help="Site overlay, a file or folder of *.yaml.")] = None,
+    alerts: Annotated[
+        list[Path] | None, typer.Option(help="Prometheus rules, a file or folder, to be looked at as well.")
+    ] = None,
     settings: SettingsFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
@@ -44,13 +48,13 @@ def check(
     try:
         found = rules.load(overlay=overlay)
         reporters.load(overlay=overlay)
+        doubts = [*warnings(found), *alert_rules.warnings(alerts or ())]
     except BadInput as error:
         if not as_json:
             raise
         problems = error.problems if isinstance(error, PolicyError) else [error]
         typer.echo(json.dumps({"ok": False, "problems": [str(one) for one in problems], "warnings": []}))
         raise typer.Exit(2) from None
-    doubts = warnings(found)
     if as_json:
         typer.echo(json.dumps({"ok": True, "problems": [], "warnings": doubts, **_summary(found)}))
     else:

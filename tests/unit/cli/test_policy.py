@@ -88,6 +88,71 @@ def test_a_rule_that_trusts_gpu_utilisation_is_warned_of(run: Run, tmp_path: Pat
     assert "tensor activity" in found.stdout
 
 
+ALERTS = """
+groups:
+- name: idle
+  rules:
+  - record: job:busy:avg
+    expr: avg by (pod) ({expr})  # 0 to 1
+  - record: job:busy:low
+    expr: job:busy:avg < 0.1
+  - alert: Idle
+    expr: job:busy:low
+  - alert: Hot
+    expr: DCGM_FI_DEV_GPU_TEMP > 80  # not DCGM_FI_DEV_GPU_UTIL
+"""
+UTILISATION = [
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_GPU_UTIL_RATIO",
+    'max_over_time({__name__="DCGM_FI_DEV_GPU_UTIL"}[5m])',
+    "nvidia_smi_utilization_gpu_ratio",
+    "remediator_gpu_utilization_ratio",
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+    "kubernetes_io:node_accelerator_duty_cycle",
+]
+
+
+@pytest.mark.parametrize("metric", UTILISATION)
+@pytest.mark.parametrize("wrapped", [False, True], ids=["rules", "PrometheusRule"])
+def test_an_alert_that_trusts_gpu_utilisation_is_warned_of(
+    run: Run, tmp_path: Path, metric: str, wrapped: bool
+) -> None:
+    """However it comes to its expression, and only it."""
+    text = ALERTS.replace("{expr}", metric)
+    if wrapped:
+        lines = [f"  {line}" for line in text.splitlines()]
+        text = "\n".join(["apiVersion: monitoring.coreos.com/v1", "kind: PrometheusRule", "spec:", *lines])
+    file = tmp_path / "idle.yaml"
+    file.write_text(text)
+    found = run("check", "--alerts", tmp_path, "--json")
+    assert found.exit_code == 1
+    (warning,) = json.loads(found.stdout)["warnings"]
+    assert warning.startswith(f"{file}:{12 if wrapped else 9}: Idle: trusts GPU utilisation")
+    assert "tensor activity (job:busy:low)" in warning
+
+
+def test_an_alert_that_asks_for_tensor_activity_too_is_sound(run: Run, tmp_path: Path) -> None:
+    expr = "DCGM_FI_DEV_GPU_UTIL > 99 and DCGM_FI_PROF_PIPE_TENSOR_ACTIVE < 0.001"
+    (tmp_path / "hang.yaml").write_text(ALERTS.replace("{expr}", expr))
+    assert run("check", "--alerts", tmp_path).exit_code == 0
+
+
+def test_the_alerts_that_come_with_the_service_are_sound(run: Run) -> None:
+    assert run("check", "--alerts", Path(__file__).parents[3] / "deploy/rules").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", "groups: 5", "groups: [{rules: [{alert: A}]}]", "a: [", "", "spec: 1"]
+)
+def test_what_is_no_file_of_alerts_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "alerts.yaml"
+    file.write_text(text)
+    found = run("check", "--alerts", file)
+    assert found.exit_code == 2
+    assert f"error: {file}" in found.stderr
+    assert run("check", "--alerts", tmp_path / "missing.yaml").exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
