@@ -8,8 +8,9 @@ not read is unknown, and unknown is no finding.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, median
@@ -171,13 +172,24 @@ def _behind(grid: _Grid) -> dict[str, tuple[str, float]]:
 
 def _low(means: Mapping[Place, float]) -> Iterator[tuple[Place, float]]:
     """GPUs that are low, with their share. Where the peers differ so much themselves nobody stands out."""
-    near = NEAR * median(means.values())
-    for node in {place[0] for place, mean in means.items() if mean < near}:
-        others = [mean for place, mean in means.items() if place[0] != node]
-        usual = median(others) if others else 0.0
-        for place, mean in means.items():
-            if place[0] == node and usual >= LEAST and mean < LOW * usual:
-                yield place, mean / usual
+    ordered = sorted(means.values())
+    near = NEAR * ordered[len(ordered) // 2]
+    of: dict[str, dict[Place, float]] = defaultdict(dict)
+    for place, mean in means.items():
+        of[place[0]][place] = mean
+    for mine in of.values():
+        usual = _middle(ordered, mine.values()) if min(mine.values()) < near else 0.0
+        if usual >= LEAST:
+            yield from ((place, mean / usual) for place, mean in mine.items() if mean < LOW * usual)
+
+
+def _middle(ordered: Sequence[float], without: Collection[float]) -> float:
+    """The lower median of ordered values without some of them; 0 of none. For jobs of thousands of GPUs."""
+    rest = len(ordered) - len(without)
+    at = (rest - 1) // 2
+    for value in sorted(without):
+        at += bisect_left(ordered, value) <= at
+    return ordered[at] if rest else 0.0
 
 
 def _waiting(node: str, grid: _Grid, work: Work, tracks: Iterable[Track]) -> list[str] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from remediator.model.decision import Decision, Reason
+from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import VALIDATE, VALIDATE_ONLY, Tier
 from remediator.model.machine import Machine, Stage
 from remediator.model.signal import Signal
@@ -92,6 +93,8 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
     if rule.plan == "restart-job":
         then = (
             f"a job that crashes on {node.name} within 60 s counts against it, one that runs on is left alone"
+            if signal.kind != JOB_STALLED
+            else "the restart policy of the job's pool has the word"
         )
         sentence = f"{rule.cause}: recorded; {then} ({rule.why})"
         return _record(rules, sentence, "rule", name, tell=rule.page)

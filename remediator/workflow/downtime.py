@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import Incident
 from remediator.model.plan import StepRow
 
@@ -53,7 +54,7 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
         return _stretches(incident.fault_at, [("never signalled", max(ends))] if ends else [])
     candidates = (
         ("fault to requeue", asked),
-        ("crash to requeue", _ended(mine, "restart-job")),
+        (_until_requeue(incident), _ended(mine, "restart-job")),
         ("saving (SIGTERM to gone)", _ended(mine, "release-jobs")),
         ("lost to DOWN until held", _ended(mine, "hold-jobs")),
         ("delay lifted", _ended(mine, "start-jobs")),
@@ -61,6 +62,10 @@ def job_phases(incident: Incident, rows: Sequence[StepRow], subject: str) -> tup
         ("queue and start", back),
     )
     return _stretches(incident.fault_at, [(name, at) for name, at in candidates if at is not None])
+
+
+def _until_requeue(incident: Incident) -> str:
+    return "stood still until requeued" if incident.rule == JOB_STALLED else "crash to requeue"
 
 
 def _admitted(rows: Sequence[StepRow], back: float | None) -> float | None:

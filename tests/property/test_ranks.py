@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import median_low
 
 import pytest
 from hypothesis import given
@@ -127,6 +128,16 @@ def test_one_low_rank_whose_node_waits_on_one_rail_is_found_in_any_phase(
     found = judged(job(lambda *of: scale[of[2]] * low(*of), waits=one_rail(node)))
     assert (found.outcome, found.node, found.gpu, found.rail) == ("straggler", node, "gpu 1", "rail 1")
     assert math.isclose(found.share, share, abs_tol=1e-6)
+
+
+@given(st.lists(st.floats(0.3, 0.6), min_size=len(NODES) * GPUS, max_size=len(NODES) * GPUS), st.booleans())
+def test_a_rank_is_compared_with_the_middle_of_the_other_nodes_ranks(levels: list[float], tie: bool) -> None:
+    values = [round(level, 1) for level in levels] if tie else levels
+    own = values[3 * GPUS + 1] = 0.1
+    others = values[: 3 * GPUS] + values[4 * GPUS :]
+    found = judged(job(lambda node, gpu, at: values[NODES.index(node) * GPUS + gpu], waits=one_rail()))
+    assert (found.outcome, found.node) == ("straggler", "gpu-3")
+    assert math.isclose(found.share, own / median_low(others))
 
 
 def test_waits_where_nobody_else_waits_at_all_count_too() -> None:
