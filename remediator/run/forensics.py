@@ -113,7 +113,7 @@ class Forensics:
         if self._ask is None:
             return Verdict("unknown", NO_PROMETHEUS)
         try:
-            tracks = self._tracks(self._ask, crash)
+            tracks = tracks_before(self._ask, crash.nodes, crash.end.ended, self._clock)
         except BadInput:
             return Verdict("unknown", "unknown: Prometheus' answer has another form")
         except Retry as error:
@@ -124,12 +124,13 @@ class Forensics:
             return Verdict("unknown", "unknown: Prometheus answers too slowly for so many nodes")
         return lay_over(crash.nodes, tracks, crash.end.ended)
 
-    def _tracks(self, ask: Ask, crash: _Crash) -> list[Track] | None:
-        until = self._clock.steady() + ONE_JOB_S
-        found: list[Track] = []
-        for begin in range(0, len(crash.nodes), TOGETHER):
-            if self._clock.steady() > until:
-                return None
-            some = crash.nodes[begin : begin + TOGETHER]
-            found += readings(ask, some, crash.end.ended + AFTER_S, BEFORE_S + AFTER_S)
-        return found
+
+def tracks_before(ask: Ask, nodes: Sequence[str], ended: float, clock: Clock) -> list[Track] | None:
+    """What is read of a job's nodes until its end; None when that takes too long. Retry and BadInput."""
+    until = clock.steady() + ONE_JOB_S
+    found: list[Track] = []
+    for begin in range(0, len(nodes), TOGETHER):
+        if clock.steady() > until:
+            return None
+        found += readings(ask, nodes[begin : begin + TOGETHER], ended + AFTER_S, BEFORE_S + AFTER_S)
+    return found

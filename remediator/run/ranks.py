@@ -7,16 +7,18 @@ from typing import Protocol
 
 from remediator.clock import Clock
 from remediator.errors import BadInput, Retry
+from remediator.incidents.forensics import lay_over
 from remediator.incidents.ranks import RECENT_S, compare, worth_asking
 from remediator.model.machine import Machine
 from remediator.model.ranks import KERNELS, TENSOR, WAITS, Finding, Work
 from remediator.model.signal import Signal
 from remediator.model.track import Track
 from remediator.observe.metrics import Metrics
+from remediator.run.forensics import tracks_before
 from remediator.run.looks import Look, Submit
 from remediator.signals.inquiry import Ask
 from remediator.signals.rank_readings import TOGETHER, rank_readings
-from remediator.signals.ranks import job_stalled, straggler
+from remediator.signals.ranks import job_stalled, laid_over, straggler
 from remediator.workflow.steps.survey import run_of
 from slurm_bridge.model import JobRun, SlurmJob
 from slurm_bridge.port import SlurmPort
@@ -109,7 +111,7 @@ class Ranks(Look):
             raise
         for finding in found.values():
             self._metrics.ranks_compared(finding.outcome, finding.reason)
-        return [*self._stalled(found, at), *self._stragglers(found, at)]
+        return [*self._stalled(found, works, at), *self._stragglers(found, at)]
 
     def _works(self) -> dict[SlurmJob, Work]:
         """Jobs on nodes of pools, that which was looked at longest ago first."""
@@ -167,7 +169,9 @@ class Ranks(Look):
                 found[track.node].append(track)
         return found
 
-    def _stalled(self, found: Mapping[SlurmJob, Finding], at: float) -> list[Signal]:
+    def _stalled(
+        self, found: Mapping[SlurmJob, Finding], works: Mapping[SlurmJob, Work], at: float
+    ) -> list[Signal]:
         """Each job is read once more: it may have been requeued since it was first seen to run."""
         still = [one.flat_s for one in found.values() if one.flat_s >= self._flat_s / 2]
         signals = []
@@ -175,8 +179,22 @@ class Ranks(Look):
             present = self._jobs.again(job) if finding.outcome == "stalled" else None
             if present is not None:
                 together = sum(abs(flat_s - finding.flat_s) <= SAME_S for flat_s in still)
-                signals.append(job_stalled(run_of(present, frozenset()), finding, together, at))
+                told = job_stalled(run_of(present, frozenset()), finding, together, at)
+                is_news = told.dedupe not in self._told
+                signals.append(self._laid_over(told, works[job]) if is_news else told)
         return signals
+
+    def _laid_over(self, stall: Signal, work: Work) -> Signal:
+        """The stall with what its nodes did until it began: a hang often begins with a link or a GPU."""
+        stopped = float(stall.detail["since"])
+        try:
+            tracks = tracks_before(self._ask, work.nodes, stopped, self.clock)
+        except (Retry, BadInput):
+            return laid_over(stall, "unknown: Prometheus does not answer", ())
+        if tracks is None:
+            return laid_over(stall, "unknown: Prometheus answers too slowly for so many nodes", ())
+        verdict = lay_over(work.nodes, tracks, stopped)
+        return laid_over(stall, verdict.says, verdict.nodes)
 
     def _stragglers(self, found: Mapping[SlurmJob, Finding], at: float) -> list[Signal]:
         signals = []

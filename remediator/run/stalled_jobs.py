@@ -150,6 +150,7 @@ class StalledJobs:
             "plan": incident.plan,
             "policy": self._rules.digest,
             "evidence": signal.dedupe,
+            "nodes": signal.detail.get("nodes", []),
         }
         self._journal.record(connection, "decision", incident, now, why=incident.sentence, detail=detail)
         if not self._engine.dry_run:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from remediator.model.faults import JOB_STALLED, STRAGGLER
 from remediator.model.ranks import BIN_S, Finding
 from remediator.model.run import JobRun
 from remediator.model.signal import Signal
+from remediator.signals.plain import shown
 
 HOUR_S = 3600.0
+_LONGEST = 1000
 AGAIN_S = 600.0
 """A straggler that still lags is told again so often: evidence that is not, has passed."""
 
@@ -39,6 +42,12 @@ def job_stalled(run: JobRun, found: Finding, together: int, now: float) -> Signa
         dedupe=f"{JOB_STALLED}:{run.key}:{began}:{int(found.flat_s // HOUR_S)}",
         detail=detail,
     )
+
+
+def laid_over(stall: Signal, says: str, nodes: Sequence[str]) -> Signal:
+    """The stall with what its nodes did until then, and those of them that stand out."""
+    text = shown(f"{stall.detail['says']}; about the end of its work: {says}")[:_LONGEST]
+    return stall.model_copy(update={"detail": {**stall.detail, "says": text, "nodes": list(nodes)}})
 
 
 def straggler(run: JobRun, node: str, boot_id: str, found: Finding, now: float) -> Signal:

@@ -104,10 +104,24 @@ def test_a_job_that_hangs_is_told_once_with_its_run_and_no_node() -> None:
     assert found.detail["extra"] == {"flat_s": 2280.0, "together": 1, "nodes": 4, "spinning": True}
     assert found.detail["says"] == (
         "job 1 of alice stands still: no tensor work on any of its GPUs for 38 min, "
-        "while kernels run on all of them"
+        "while kernels run on all of them; about the end of its work: no evidence against one node: "
+        "its 4 nodes show nothing in the 20 min before its end"
     )
     assert world.look() == []
     assert world.counted("stalled") == 2
+
+
+def test_a_stall_names_the_node_whose_link_went_down_as_it_began() -> None:
+    world = World()
+    world.runs_for(5400, stops(START + 3000))
+    down = [(START + 30 * step, float(step > 90)) for step in range(180)]
+    for number, node in enumerate(NODES):
+        port = {"job": "agents", "instance": f"10.0.0.{number}:9465", "device": "mlx5_0", "port": "1"}
+        moved = down if node == "gpu-1" else [(at, 0.0) for at, _ in down]
+        world.prometheus.put("remediator_ib_link_downed_total", port, moved)
+    (found,) = world.look()
+    assert "evidence points to gpu-1: port mlx5_0/1 went down" in found.detail["says"]
+    assert found.detail["nodes"] == ["gpu-1"]
 
 
 def test_a_job_at_work_is_asked_about_its_last_minutes_only() -> None:
