@@ -12,13 +12,16 @@ import pytest
 from remediator.audit import chain
 from remediator.errors import Ambiguous
 from remediator.model.ranks import Finding
+from remediator.observe.metrics import Metrics
 from remediator.policy import rules
 from remediator.policy.stalls import FRESH_S, SHARED
+from remediator.run.ranks import Ranks
 from remediator.settings import Crashes as Limits
 from remediator.settings import Pool
 from remediator.signals.ranks import job_stalled, straggler
 from remediator.store import outbox
 from remediator.workflow.steps.survey import run_of
+from tests.fakes.prometheus import FakePrometheus
 from tests.fakes.river import River
 
 MOMENTS = [f"{step}:{moment}" for step in ("restart-job", "start-jobs") for moment in ("intent", "accepted")]
@@ -82,6 +85,30 @@ def test_a_job_that_hangs_gets_its_time_to_save_and_starts_again(river: River) -
     )
     assert any("after it stood still; no node was touched" in one for one in messages(river))
     assert not any("longer than it should" in one for one in messages(river))
+
+
+def test_from_the_readings_to_the_job_computing_again(river: River) -> None:
+    job = river.submit_job(width=2, gpus=2)
+    began, monitored = river.clock.now(), FakePrometheus()
+    times = [began + 30 * step for step in range(160)]
+    for number, worker in enumerate(river.job(job).nodes):
+        where = {"job": "agents", "instance": f"10.0.0.{number}:9465"}
+        about = where | {"node": river.worker_node(worker) or "", "boot_id": "b"}
+        hangs = [(at, 0.4 if at < began + 2400 else 0.0) for at in times]
+        monitored.put("remediator_agent_info", about, [(at, 1.0) for at in times])
+        monitored.put("remediator_gpu_tensor_activity_ratio", where | {"gpu": "0"}, hangs)
+        monitored.put("remediator_gpu_utilization_ratio", where | {"gpu": "0"}, [(at, 1.0) for at in times])
+    ranks = Ranks(
+        monitored, river.slurm, river.inventory(), river._submit, Metrics(), river.own, HANGS.flat_s
+    )
+    river.clock.advance(4000.0)
+    ranks.look()
+    assert river.turn() == []
+    river.clock.advance(800.0)
+    ranks.look()
+    river.settle(30.0)
+    ranks.look()
+    assert_restarted_once(river, job)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +17,10 @@ from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.metrics import Metrics
 from remediator.run import ranks
+from remediator.run.lookouts import lookouts
 from remediator.run.ranks import Ranks
+from remediator.settings import Settings
+from remediator.store.engine import open_store
 from slurm_bridge.model import SlurmJob
 from tests.fakes.prometheus import FakePrometheus
 from tests.fakes.slurm import FakeSlurm
@@ -220,3 +226,26 @@ def test_a_look_that_has_no_time_left_goes_on_with_the_jobs_it_left(monkeypatch:
     assert world.look() == []
     monkeypatch.setattr(ranks, "LOOK_S", 60.0)
     assert len(world.look()) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "compares"),
+    [
+        ({"prometheus": {"url": "http://p:9090"}}, True),
+        ({}, False),
+        ({"prometheus": {"url": "http://p:9090"}, "stalls": {"flat_s": None}}, False),
+    ],
+)
+def test_jobs_are_compared_where_prometheus_can_be_asked(
+    said: dict[str, object], compares: bool, tmp_path: Path
+) -> None:
+    pools = {"gpu": {"node_selector": {"a": "b"}}}
+    base: dict[str, object] = {"cluster": {"name": "c"}, "slurm": {"url": "http://s:1"}, "pools": pools}
+    caches: Any = SimpleNamespace(nodes=SimpleNamespace(objects=list), pods=SimpleNamespace(objects=list))
+    world, nobody = World(), cast("Any", None)
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    looks = lookouts(
+        Settings.model_validate(base | said), world.slurm, nobody, caches, nobody, store, world.metrics,
+        world.submit_signals, world.submit_signals, world.clock,
+    )  # fmt: skip
+    assert ("ranks" in {look.stage for look in looks}) is compares
