@@ -103,7 +103,7 @@ class CachedInventory:
         return self._pool_of(node) in self._soperators()
 
     def node_of(self, worker: str) -> str | None:
-        """The node a Slurm node is on; None while it is on none."""
+        """The node a Slurm node is on; None while it is on none, or on two, and nobody knows which it is."""
         return self._homes().get(worker)
 
     def pool_size(self, pool: str) -> int:
@@ -149,4 +149,11 @@ def _workers_by_node(pods: Iterable[PodView]) -> dict[str, tuple[str, ...]]:
 
 
 def _node_by_worker(pods: Iterable[PodView]) -> dict[str, str]:
-    return {name: node for node, names in _workers_by_node(pods).items() for name in names if node}
+    """A pod that is being deleted counts only while there is no other one of its name."""
+    stays: dict[str, set[str]] = defaultdict(set)
+    leaves: dict[str, set[str]] = defaultdict(set)
+    for pod in pods:
+        name = slurm_node(pod)
+        if name is not None and pod.node and not pod.finished:
+            (leaves if pod.terminating else stays)[name].add(pod.node)
+    return {name: min(nodes) for name, nodes in {**leaves, **stays}.items() if len(nodes) == 1}

@@ -214,3 +214,13 @@ def test_a_machine_knows_what_it_shares_and_with_how_many() -> None:
         ("leaf", "leaf-2"), ("driver", "580.65"), ("image", "Linux 6.8"), ("pool", "training"),
     )  # fmt: skip
     assert [here.share_size(*share) for share in machine(here).shares] == [1, 1, 2, 2]
+
+
+def test_a_worker_that_is_on_two_nodes_is_on_none_that_anybody_knows() -> None:
+    """Two NodeSets of one name, say: no write to Slurm may take the wrong one."""
+    twin = replace(WORKER, namespace="other", uid="p1", node="gpu-1")
+    assert inventory(pods=(WORKER,)).node_of("w-0") == "gpu-0"
+    for pods in ((WORKER, twin), (twin, WORKER)):
+        assert inventory(pods=pods).node_of("w-0") is None
+    for gone in (replace(twin, deletion=1.0), replace(twin, phase="Failed")):
+        assert inventory(pods=(gone, WORKER)).node_of("w-0") == "gpu-0"
