@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Literal
 
 from remediator.incidents.evidence import of_this_boot
+from remediator.model.faults import ALERTS
 from remediator.model.signal import Signal
 
 BOOT_LAG_S = 120.0
+LOOKS_BACK_S = 600.0
+"""What an alert that names no boot tells may be so much older than its start: a Prometheus that was
+restarted, or evaluates late, lets it begin while its window still holds samples of before.
+"""
 Boot = Literal["present", "older", "unsettled"]
 
 
 def of_another(signal: Signal, created: float) -> bool:
-    """Whether it speaks of the machine that bore this name before: it names no boot, and what it tells began
-    before this one registered (at `created`).
+    """Whether it may speak of the machine that bore this name before: it names no boot, and what it tells may
+    have begun before this one registered (at `created`).
     """
-    return not signal.boot_id and signal.seen_at < created
+    about = LOOKS_BACK_S if signal.source in ALERTS else 0.0
+    return not signal.boot_id and signal.seen_at < created + about
 
 
 def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:

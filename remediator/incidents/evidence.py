@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remediator.model.faults import ASKED_AGAIN, COUNTED, FABRIC, OF_RANKS, STRAGGLER
+from remediator.model.faults import ALERTS, ASKED_AGAIN, COUNTED, FABRIC, OF_RANKS, STRAGGLER, THERMAL
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import CONDITION, SILENT, Signal
 
@@ -79,7 +79,6 @@ _BY_READING: dict[str, Witness] = {
     "ib-port-down": "sysfs",
     "hca-gone": "sysfs",
 }
-_ALERTS = frozenset({"webhook", "backfill"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +98,17 @@ def witness_of(signal: Signal) -> Witness:
         return "two silences" if signal.source == "condition" else "none"
     if signal.kind in OF_RANKS:  # nor can a node or an alert compare it with others
         return "its job's ranks" if signal.source == "condition" else "none"
-    if signal.kind in ASKED_AGAIN:  # no alert of a threshold counts before the service has asked itself
+    # no alert of a threshold counts before the service has asked itself
+    if signal.kind in THERMAL:
         return "samples asked for again" if signal.source == "condition" else "none"
+    if signal.kind in COUNTED and signal.source != "agent":
+        told = signal.detail.get("witness") if signal.source == "condition" else None
+        return _COUNTERS.get(told, "none")
     if signal.source == "condition":
         return _BY_TABLE.get(signal.detail.get("witness"), "none")
     if signal.source == "agent":
         return _BY_READING.get(signal.kind, "kernel-log")
-    if signal.source in _ALERTS and signal.kind in COUNTED:
-        return _COUNTERS.get(signal.detail.get("witness"), "none")
-    if signal.source not in _ALERTS or signal.kind not in {"xid", "alert"}:
+    if signal.source not in ALERTS or signal.kind not in {"xid", "alert"}:
         return "none"
     said = _BY_LABEL.get(signal.detail.get("witness"), "dcgm-xid")
     # without a code an alert can only support another one, and only if it says that it is about health
@@ -131,7 +132,7 @@ def has_passed(signal: Signal, now: float) -> bool:
     every minute, two, or ten.
     """
     ago = now - signal.received_at
-    if signal.kind in ASKED_AGAIN:
+    if signal.kind in ASKED_AGAIN and signal.source != "agent":
         return ago > THRESHOLD_COUNTS_S
     if signal.kind == STRAGGLER:
         return ago > RANKS_COUNT_S
@@ -151,7 +152,7 @@ def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: 
     """
     past = list(past)
     episode = signal.detail.get("episode")
-    if signal.kind in ASKED_AGAIN and any(one.detail.get("episode") == episode for one in past):
+    if episode is not None and any(one.detail.get("episode") == episode for one in past):
         return True
     same = any(
         (signal.kind, signal.code) == (one.kind, one.code)

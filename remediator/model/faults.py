@@ -8,13 +8,13 @@ GPU_MARGIN = "gpu-margin-gone"
 GPU_MEMORY = "gpu-memory-hot"
 GPU_SLOWDOWN = "gpu-thermal-slowdown"
 
+ALERTS = frozenset({"webhook", "backfill"})
+"""Sources of signals that are alerts."""
+
 THERMAL = frozenset({GPU_HOT, GPU_HOTTER, GPU_MARGIN, GPU_MEMORY, GPU_SLOWDOWN})
 
 SOFT = frozenset({GPU_HOT, GPU_HOTTER})
 """Of these a minute's delay harms nothing; a failing cooling shows on other nodes meanwhile."""
-
-ASKED_AGAIN = THERMAL
-"""Faults by a threshold: an alert of one says nothing before Prometheus' samples have said so too."""
 
 COUNTED = frozenset(
     {
@@ -24,18 +24,22 @@ COUNTED = frozenset(
         "gpu-sram-uncorrected",
         "ib-errors",
         "ib-flapping",
+        "ib-link-errors",
         "ib-port-down",
         "nvlink-crc",
         "nvlink-down",
         "nvlink-errors",
     }
 )
-"""Faults that an alert tells with its witness, as it does an XID."""
+"""Faults that an alert tells with its witness, as it does an XID; an agent may tell them too."""
+
+ASKED_AGAIN = THERMAL | COUNTED
+"""Faults by a threshold: an alert of one says nothing before Prometheus' samples have said so too."""
 
 FABRIC = ("ib-", "hca-")
 """How the kinds about ports and adapters begin."""
 
-NAMED = ASKED_AGAIN | COUNTED
+NAMED = ASKED_AGAIN
 """All that an alert may name."""
 
 JOB_STALLED = "job-stalled"

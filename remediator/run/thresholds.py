@@ -10,7 +10,8 @@ from typing import Protocol
 
 from remediator.clock import Clock
 from remediator.errors import RemediatorError, Retry
-from remediator.model.faults import ASKED_AGAIN, SOFT
+from remediator.incidents.correlate import of_another
+from remediator.model.faults import ALERTS, ASKED_AGAIN, COUNTED, SOFT
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.observe.logs import logger
@@ -71,7 +72,7 @@ class Thresholds:
     def submit(self, signals: Sequence[Signal]) -> None:
         """Hand over to the intake, and note which alerts have to be asked about."""
         self._submit(signals)
-        found = [signal for signal in signals if signal.kind in ASKED_AGAIN]
+        found = [one for one in signals if one.kind in ASKED_AGAIN and one.source in ALERTS]
         if found and self._note(found):
             self._wake.set()
 
@@ -101,8 +102,10 @@ class Thresholds:
             if machine is None or machine.pool is None or machine.fenced_by is not None:
                 continue
             answer = unknown("no-prometheus" if self._ask is None else "no-answer")
-            if not silent:
-                answer, silent = self._answer(inquiry, pending.alert)
+            if of_another(pending.alert, machine.created):
+                answer = unknown("another")
+            elif not silent:
+                answer, silent = self._answer(inquiry, pending.alert, machine)
             if pending.settles(answer, self._clock.steady()):
                 continue
             answers.append((pending, answer))
@@ -115,12 +118,15 @@ class Thresholds:
         for pending, answer in answers:
             self._settle(pending, answer)
 
-    def _answer(self, inquiry: Inquiry, alert: Signal) -> tuple[Answer, bool]:
+    def _answer(self, inquiry: Inquiry, alert: Signal, machine: Machine) -> tuple[Answer, bool]:
         """What Prometheus says, and whether it is silent."""
         labels = alert.detail.get("labels")
         texts = labels if isinstance(labels, dict) else {}
         try:
-            return inquiry.answer(alert.kind, texts), False
+            if alert.kind in COUNTED:
+                witness = str(alert.detail.get("witness", ""))
+                return inquiry.recount(alert.kind, witness, texts, machine), False
+            return inquiry.answer(alert.kind, texts, machine.created), False
         except Retry as error:
             log.warning("thresholds cannot be asked for", problem=str(error))
             return unknown("no-answer"), True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from remediator.incidents.companions import COMPANIONS_S, decides_at, followers_of, root_of
+from remediator.incidents.correlate import of_another
 from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
 from remediator.incidents.memory import HEALS
 from remediator.model.decision import Decision
@@ -50,7 +51,7 @@ def weigh(
     if decision.tier != "T0" and now < decides_at(signal):
         return Later(decides_at(signal))
     within = AGREE_S[decision.tier]
-    others = signals.of_node(connection, signal.node, signal.seen_at - max(within, COMPANIONS_S))
+    others = _of_machine(connection, machine, signal.seen_at - max(within, COMPANIONS_S))
     root = None if decision.tier == "T0" else root_of(signal, others)
     if root is not None:
         return Verdict(False, f"follows {root.what} within {COMPANIONS_S:.0f} s: recorded with it")
@@ -67,8 +68,14 @@ def witnessed(
     """Whether its witnesses of now are enough; asks neither for its past nor for companions."""
     if _is_record(signal, decision):
         return Verdict(True, "Slurm's own record, and no job is interrupted for it")
-    others = signals.of_node(connection, signal.node, signal.seen_at - AGREE_S[decision.tier])
+    others = _of_machine(connection, machine, signal.seen_at - AGREE_S[decision.tier])
     return judge(signal, others, machine.boot_id, decision.tier, now)
+
+
+def _of_machine(connection: sa.Connection, machine: Machine, since: float) -> list[Signal]:
+    """Signals of this name, without those that may be of the machine that bore it before."""
+    found = signals.of_node(connection, machine.name, since)
+    return [one for one in found if not of_another(one, machine.created)]
 
 
 def _is_record(signal: Signal, decision: Decision) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from remediator.model.faults import THERMAL
 from remediator.model.signal import Signal
 from remediator.signals.plain import storable
 from remediator.signals.samples import Answer
@@ -23,7 +24,7 @@ _LABELS = 1500  # of JSON: what is kept of an alert must not crowd out what was 
 _WHY = {
     "absent": "there are no samples",
     "shape": "the answer has another form",
-    "implausible": "its samples are no temperatures",
+    "implausible": "its samples are nothing that can be measured",
     "few": "there are fewer than three samples",
     "stale": "the newest sample is older than a minute",
     "gap": "samples are missing in between",
@@ -34,15 +35,23 @@ _WHY = {
     "unit": "no GPU works at that, and this one is not slowed down: it may be another unit",
     "limit": "the site's limit is not there, is two, or can be none",
     "siblings": "fewer than three other GPUs of the node are read",
-    "identity": "the alert names no GPU of one machine",
+    "identity": "the alert names no GPU or port of one machine, or nobody who measures it",
+    "backwards": "the counter went backwards",
+    "boot": "no agent of the node's present boot is read there",
+    "another": "it may be of the machine that bore this name before",
     "no-answer": "Prometheus does not answer",
     "no-prometheus": "prometheus.url is not set",
 }
 
 
 def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str], now: float) -> Signal:
-    """`alert` is the webhook's or the backfill's signal, `boot_id` the node's boot as it answers."""
-    holds = answer.outcome == "holds"
+    """`alert` is the webhook's or the backfill's signal, `boot_id` the node's boot as it answers.
+
+    Heat that holds is of now. A count that holds is what the alert told, by its witness: no more of its time
+    or its boot is known.
+    """
+    holds, is_heat = answer.outcome == "holds", alert.kind in THERMAL
+    since = answer.since if is_heat and answer.since is not None else alert.seen_at
     kind = alert.kind if holds else PASSED if answer.outcome == "passed" else DOUBTED
     every = AGAIN_S if holds else HOUR_S
     labels = alert.detail.get("labels", {})
@@ -51,6 +60,7 @@ def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str
         "fault": alert.kind,
         "episode": alert.dedupe,
         "alertname": alert.detail.get("alertname", ""),
+        "witness": alert.detail.get("witness", ""),
         "labels": labels if len(json.dumps(labels)) <= _LABELS else {},
         "outcome": answer.outcome,
         "reason": answer.reason,
@@ -61,11 +71,11 @@ def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str
     return Signal(
         source="condition",
         node=alert.node,
-        boot_id=alert.boot_id or boot_id,
+        boot_id=alert.boot_id or (boot_id if is_heat or not holds else ""),
         kind=kind,
         code=None,
         pci=alert.pci,
-        seen_at=answer.since if holds and answer.since is not None else now,
+        seen_at=since if holds else now,
         received_at=now,
         dedupe=f"{alert.dedupe}:{answer.outcome}:{answer.reason}:{int(now // every)}",
         detail=storable(detail),

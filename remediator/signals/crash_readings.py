@@ -58,11 +58,16 @@ AGENT = {
 }
 DCGM = {
     "DCGM_FI_DEV_GPU_TEMP": _Spelling("gpu-reads", _GPU),
+    "DCGM_FI_DEV_GPU_TEMP_CELSIUS": _Spelling("gpu-reads", _GPU),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": _Spelling("ecc", _GPU),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": _Spelling("remapped", _GPU),
     "DCGM_FI_DEV_ROW_REMAP_PENDING": _Spelling("remap-pending", _GPU),
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": _Spelling("remap-failed", _GPU),
+    "DCGM_FI_DEV_ROW_REMAP_FAILED": _Spelling("remap-failed", _GPU),
     "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": _Spelling("nvlink-recovery", _GPU),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL": _Spelling("nvlink-recovery", _GPU),
+    "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS": _Spelling("nvlink-recovery", _GPU),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL": _Spelling("nvlink-recovery", _GPU),
 }
 NODE_EXPORTER = {
     "node_infiniband_state_id": _Spelling("port-up", _PORT),
@@ -81,7 +86,12 @@ def readings(ask: Ask, nodes: Sequence[str], at: float, reach: float) -> list[Tr
     if not names:
         return []
     tracks = _of_agents(ask, names, at, reach)
-    for teller, label, table in (("dcgm", "Hostname", DCGM), ("node-exporter", "node", NODE_EXPORTER)):
+    others = (
+        ("dcgm", "Hostname", DCGM),
+        ("dcgm", "hostname", DCGM),
+        ("node-exporter", "node", NODE_EXPORTER),
+    )
+    for teller, label, table in others:
         for one in _fetch(ask, _selector(table, label, names), at, reach):
             tracks += _tracks(one, table, one.labels.get(label, ""), teller)
     return tracks

@@ -1,4 +1,4 @@
-"""Asks Prometheus for the raw samples behind a threshold, of one GPU, and says what they say."""
+"""Asks Prometheus for the raw samples behind a threshold, of one GPU or port, and says what they say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from itertools import groupby
 from statistics import median
 
 from remediator.errors import BadInput
+from remediator.model.machine import Machine
+from remediator.signals.recount import Recount
 from remediator.signals.samples import (
     FRESH_S,
     Answer,
@@ -50,21 +52,38 @@ class Inquiry:
         self._ask = ask
         self._now = now
         self._known: dict[str, list[Series]] = {}
+        self._since = 0.0
         self.asked: list[str] = []
 
-    def answer(self, fault: str, labels: Mapping[str, str]) -> Answer:
-        """Whether every measure of this fault holds; the first one that does not is the answer."""
+    def answer(self, fault: str, labels: Mapping[str, str], since: float = 0.0) -> Answer:
+        """Whether every measure of this heat holds; the first one that does not is the answer. Samples from
+        before `since` are another machine's.
+        """
+        self._since = since
+        return self._asked(lambda: self._heat(fault, labels))
+
+    def recount(self, fault: str, witness: str, labels: Mapping[str, str], machine: Machine) -> Answer:
+        """Whether a fault of a port, a link or memory holds on this machine, by the samples of the witness
+        that told of it.
+        """
+        recount = Recount(self._fetch, _quoted, machine, self._now)
+        return self._asked(lambda: recount.answer(fault, witness, labels))
+
+    def _asked(self, question: Callable[[], Answer]) -> Answer:
         self.asked = []
-        first: Answer | None = None
         try:
-            for measure in QUESTIONS[fault]:
-                found = self._measure(measure, labels)
-                if found.outcome != "holds":
-                    return found
-                first = first or found
-            return self._doubted(QUESTIONS[fault][0], labels, first or unknown("absent"))
+            return question()
         except BadInput as error:
             return unknown("identity" if error.field == "labels" else "shape")
+
+    def _heat(self, fault: str, labels: Mapping[str, str]) -> Answer:
+        first: Answer | None = None
+        for measure in QUESTIONS[fault]:
+            found = self._measure(measure, labels)
+            if found.outcome != "holds":
+                return found
+            first = first or found
+        return self._doubted(QUESTIONS[fault][0], labels, first or unknown("absent"))
 
     def _measure(self, measure: Measure, labels: Mapping[str, str]) -> Answer:
         limit = self._limit(measure, labels)
@@ -121,7 +140,7 @@ class Inquiry:
                 found += _read(self._fetch(_selector(alike, names), reach), alike)
         if not asked:
             raise BadInput("labels", "name no GPU of one machine")
-        return found
+        return [Series(one.labels, tuple(s for s in one.samples if s[0] >= self._since)) for one in found]
 
     def _fetch(self, selector: str, reach: float) -> list[Series]:
         query = f"{selector}[{reach:.0f}s]"

@@ -21,7 +21,7 @@ COVERED = 0.75  # of the window: from its first sample on
 Outcome = Literal["holds", "passed", "unknown"]
 Reason = Literal[
     "", "absent", "shape", "implausible", "few", "stale", "gap", "short", "clock", "conflict", "frozen",
-    "unit", "limit", "siblings", "identity", "no-answer", "no-prometheus",
+    "unit", "limit", "siblings", "identity", "backwards", "boot", "another", "no-answer", "no-prometheus",
 ]  # fmt: skip
 """Why nobody knows; empty when somebody does."""
 
@@ -130,22 +130,23 @@ def still(series: Iterable[Series]) -> bool:
 def _judge(view: Sequence[tuple[float, float]], band: Band, limit: float, now: float) -> Answer:
     told = [sample for sample in view if band.is_plausible(sample[1])]
     dropped = len(view) - len(told)
-    doubt = _doubt(told, dropped, now)
-    if doubt:
-        return unknown(doubt, dropped)
+    why = doubt(told, dropped, now)
+    if why:
+        return unknown(why, dropped)
     inside = sum(at >= now - band.window_s for at, _ in told)
     last = told[-max(inside, LEAST) :]
     beyond = [band.is_beyond(value, limit) for _, value in last]
     value = median(value for _, value in last)
     if not any(beyond[-LEAST:]):
         return Answer("passed", "", value, last[0][0], dropped)
-    doubt = _too_soon(last, beyond, band, now)
-    if doubt:
-        return unknown(doubt, dropped)
+    why = _too_soon(last, beyond, band, now)
+    if why:
+        return unknown(why, dropped)
     return Answer("holds", "", value, last[0][0], dropped)
 
 
-def _doubt(told: Sequence[tuple[float, float]], dropped: int, now: float) -> Reason:
+def doubt(told: Sequence[tuple[float, float]], dropped: int, now: float) -> Reason:
+    """Why samples say nothing about the present; empty when they do. `told` are the plausible ones."""
     if not told:
         return "implausible" if dropped else "absent"
     if told[-1][0] > now + AHEAD_S:

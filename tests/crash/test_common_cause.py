@@ -17,18 +17,20 @@ from tests.fakes.river import NODES, River
 
 ANY = Limit(at_least=9, per_hour=None)
 LEAF = "network.topology.nvidia.com/leaf"
+RACK = "topology.kubernetes.io/rack"
+BEHIND_ONE = {LEAF: "leaf-2"}
 DAY_S = 86_400.0
 
 
-def leafy(folder: Path, **guard: Any) -> River:
-    """Four nodes behind one leaf, a job on each, and no other limit in the way."""
+def leafy(folder: Path, labels: dict[str, str] = BEHIND_ONE, **guard: Any) -> River:
+    """Four nodes behind one leaf (or with other labels), a job on each, and no other limit in the way."""
     budgets = Budgets(
         drain_t0=KnownBad(at_least=9), drain=ANY, release=ANY, evict=ANY, replace=ANY,
-        breaker=BreakerSettings(at_least=9), guard=GuardSettings(percent=100, **guard),
+        breaker=BreakerSettings(at_least=9), guard=GuardSettings(**({"percent": 100} | guard)),
     )  # fmt: skip
     river = River(folder, budgets=budgets, spares=4)
     for name in NODES:
-        river.kube.outside(name, "leaf", {"metadata": {"labels": {LEAF: "leaf-2"}}}, "admin")
+        river.kube.outside(name, "leaf", {"metadata": {"labels": labels}}, "admin")
         river.submit_job(width=1)
     river.slurm.writes.clear()
     return river
@@ -154,3 +156,24 @@ def test_a_share_of_the_pool_is_a_cause_too(tmp_path: Path) -> None:
     fall_ill(river, 95)
     assert "nodes of pool training" in group(river).sentence
     assert "leaf leaf-2" in group(river).sentence
+
+
+@pytest.mark.parametrize("labels", [{}, {LEAF: ""}, {"leaf": "leaf-2"}], ids=["none", "empty", "another key"])
+def test_nodes_whose_leaf_nobody_names_share_none(labels: dict[str, str], tmp_path: Path) -> None:
+    river = leafy(tmp_path, labels)
+    fall_ill(river, 79, apart=0.0)
+    river.run(900.0)
+    assert [one.state for one in river.all_incidents()] == ["closed"] * 4
+
+
+@pytest.mark.parametrize("labels", [{}, {LEAF: ""}], ids=["none", "empty"])
+def test_a_fifth_of_a_pool_counts_without_a_leaf_too(labels: dict[str, str], tmp_path: Path) -> None:
+    river = leafy(tmp_path, labels, percent=20)
+    fall_ill(river, 95)
+    assert group(river).cause.endswith("on 3 nodes of pool training")
+
+
+def test_a_rack_counts_without_a_leaf_too(tmp_path: Path) -> None:
+    river = leafy(tmp_path, {RACK: "r1"})
+    fall_ill(river, 95)
+    assert group(river).cause.endswith("on 4 nodes in rack r1")

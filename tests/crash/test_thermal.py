@@ -81,7 +81,9 @@ def site(tmp_path: Path) -> Site:
 
 
 @pytest.mark.parametrize(
-    "values", [JUMPS, BLANKS, ALSO_BAD, (0,), (79_000,), (174,), (104,), (*JUMPS, *BLANKS)], ids=range(8)
+    "values",
+    [JUMPS, BLANKS, ALSO_BAD, (0,), (79_000,), (352,), (174,), (104,), (*JUMPS, *BLANKS)],
+    ids=range(9),
 )
 def test_an_alert_of_a_sensor_that_errs_touches_nothing(values: tuple[float, ...], site: Site) -> None:
     site.values["gpu-0"] = values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +13,7 @@ import pytest
 
 from deploy.lab import monitoring
 from deploy.lab.api import Lab
-from deploy.lab.spec import SLURM_NAMESPACE
+from deploy.lab.spec import CONTROL_PLANE, PROMETHEUS_PORT, SLURM_NAMESPACE
 from remediator.clock import rfc3339
 from tests.e2e.helpers import Servers, Site, Training, in_order
 from tests.servers.slurm import wait_for
@@ -26,6 +27,9 @@ AGENT = {"AGENT_CHECKPOINT_GLOBS": GLOB, "AGENT_CHECKPOINT_EVERY_S": "1"}
 SERVICE = {"POOLS__TRAINING__CHECKPOINT_GLOB": GLOB}
 SOFT = {"alertname": "NvlinkCrc", "fault": "nvlink-crc", "witness": "own-counters"}
 """An alert whose rule says at-checkpoint."""
+CRC = 'remediator_nvlink_errors_total{gpu="0",link="0",kind="crc"}'
+COUNTER = "field.163.0"
+A_SECOND = 1000
 SCRIPT = f"""#!/bin/bash
 #SBATCH --job-name=train -N2 --ntasks-per-node=1 --gres=gpu:8 --output=/shared/job/train-%j.out
 export STEPS=1000000 STEP_SECONDS=0.1 CKPT_EVERY={EVERY}
@@ -70,16 +74,29 @@ def tell(site: Site, labels: dict[str, str]) -> None:
         assert answer.status == 200
 
 
+def counter_of(node: str) -> dict[str, str]:
+    """What Prometheus calls the CRC errors of a link of this node, and their agent's boot."""
+    whose = f'{CRC} * on (job, instance) group_left (node, boot_id) remediator_agent_info{{node="{node}"}}'
+    query = urllib.parse.urlencode({"query": whose})
+    with urllib.request.urlopen(f"http://{CONTROL_PLANE}:{PROMETHEUS_PORT}/api/v1/query?{query}") as answer:
+        (found,) = json.loads(answer.read())["data"]["result"]
+    return {str(name): str(value) for name, value in found["metric"].items()}
+
+
 def saved(job: Training) -> int:
     """The step of its newest checkpoint."""
     return max((int(path.stem[-8:]) for path in job.folder.glob("checkpoint-*.json")), default=0)
 
 
-def until_fenced(servers: Servers, node: str, job: Training) -> int:
-    """Wait for the fence, which comes after a minute for companions; the step that was saved until then."""
+def until_fenced(site: Site, servers: Servers, node: str, job: Training) -> int:
+    """The link goes on counting errors: wait for the fence, which comes when Prometheus' samples have said so
+    for a minute; the step that was saved until then.
+    """
     before: list[int] = []
+    began = time.monotonic()
 
     def is_fenced() -> bool:
+        site.lab.inject.nvml(node, 0, COUNTER, int((time.monotonic() - began) * A_SECOND))
         before[:] = [saved(job)]
         return servers.fences(node) == 1
 
@@ -93,8 +110,8 @@ def test_a_job_is_not_signalled_before_its_next_complete_checkpoint_and_resumes_
     site.trains(job, step=EVERY + 20)
     sick = job.workers()[0]
     node = site.node_of(sick)
-    tell(site, SOFT | {"node": node})
-    before = until_fenced(servers, node, job)
+    tell(site, counter_of(node) | SOFT)
+    before = until_fenced(site, servers, node, job)
     assert servers.drains(sick) == 1
     while saved(job) == before:  # it runs on, on a node that takes no other job
         assert job.is_untouched()

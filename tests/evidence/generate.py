@@ -224,7 +224,7 @@ class Generator:
 
     def _link(self, at: float, node: str) -> None:
         self._alert("IbPortDown", at, node, fault="ib-port-down", witness="own-counters",
-                    device="mlx5_3", port="1", rail="3")  # fmt: skip
+                    job="agents", instance=f"{node}:9465", device="mlx5_3", port="1", rail="3")  # fmt: skip
 
     def _hot(self, at: float, node: str, value: float, lasts: float) -> None:
         self._alert("GpuHot", at, node, lasts, fault="gpu-hot", gpu="3", UUID=f"GPU-{node}",

@@ -21,6 +21,7 @@ class Monitoring:
 
     def __init__(self, hosts: Hosts, submit: Submit, clock: Clock) -> None:
         self._clock = clock
+        self._hosts = hosts
         self._prometheus = FakePrometheus()
         self._thresholds = Thresholds(self._ask, hosts, submit, Metrics(), clock)
         self._firing: dict[tuple[str, str], tuple[AlertRow, Sequence[Signal]]] = {}
@@ -60,7 +61,17 @@ class Monitoring:
             if "value" in labels:
                 names = {"Hostname": row.node, "gpu": labels["gpu"], "UUID": labels["UUID"]}
                 self._prometheus.put("DCGM_FI_DEV_GPU_TEMP", names, _samples(float(labels["value"]), at))
+            elif labels.get("fault") == "ib-port-down":
+                self._port_is_down(labels, row.node, at)
         return self._prometheus(query, at)
+
+    def _port_is_down(self, labels: dict[str, str], node: str, at: float) -> None:
+        machine = self._hosts.machine(node)
+        where = {name: labels.get(name, "") for name in ("job", "instance")}
+        port = where | {name: labels.get(name, "") for name in ("device", "port", "rail")}
+        boot = machine.boot_id if machine else ""
+        self._prometheus.put("remediator_agent_info", where | {"node": node, "boot_id": boot}, steady(1, at))
+        self._prometheus.put("remediator_ib_up", port, steady(0, at))
 
 
 def _samples(value: float, at: float) -> list[tuple[float, float]]:

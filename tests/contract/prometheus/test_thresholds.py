@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from remediator.model.faults import GPU_HOT
+from remediator.model.machine import Machine
 from remediator.signals.inquiry import Inquiry
 from remediator.signals.sources import PrometheusQuery
+from tests.fakes.fabric import AGENT, SPELLINGS, labels_of, raw_labels, samples
 from tests.servers.prometheus import Made, prometheus
 
 NOW = 1_700_003_600.0
@@ -69,11 +71,33 @@ CASES: dict[str, tuple[str, list[Made]]] = {
 }
 
 
+COUNTS = [(fault, witness, one) for (fault, witness), spelled in SPELLINGS.items() for one in spelled]
+MACHINE = Machine(name="gpu-0", uid="u", boot_id="boot-gpu-0", pool="training")
+
+
+def at_address(labels: dict[str, str], number: int) -> dict[str, str]:
+    """Each case is told by an exporter of its own."""
+    return {
+        name: f"m{number}" if name in {"instance", "node", "hostname"} else value
+        for name, value in labels.items()
+    }
+
+
+def counts() -> Iterator[Made]:
+    for number, (fault, witness, (metric, extra, goes)) in enumerate(COUNTS):
+        yield metric, at_address(raw_labels(fault, witness, extra), number), samples(goes, NOW)
+        about = at_address(AGENT, number) | {"node": "gpu-0", "boot_id": "boot-gpu-0"}
+        yield "remediator_agent_info", about, samples("set", NOW)
+        if goes == "slow" and witness == "own-counters":
+            best = at_address(raw_labels(fault, witness, {}), number)
+            yield "remediator_ib_best_rate_bytes_per_second", best, each(*[50e9] * 20)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     limit = ("remediator:limit:celsius", {"of": "gpu"}, each(78.0, 78.0))
     made = [one for _, series in CASES.values() for one in series]
-    with prometheus(tmp_path_factory.mktemp("prometheus"), [*made, limit]) as url:
+    with prometheus(tmp_path_factory.mktemp("prometheus"), [*made, limit, *counts()]) as url:
         yield url
 
 
@@ -81,3 +105,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_each_way_of_samples_to_go_wrong(case: str, server: str) -> None:
     answer = Inquiry(PrometheusQuery(server, None, 10), NOW).answer(GPU_HOT, {"UUID": f"GPU-{case}"})
     assert (answer.reason or answer.outcome) == CASES[case][0]
+
+
+@pytest.mark.parametrize("number", range(len(COUNTS)), ids=[f"{by}: {one[0]}" for _, by, one in COUNTS])
+def test_every_spelling_of_a_count_is_found(number: int, server: str) -> None:
+    fault, witness, (_, extra, _goes) = COUNTS[number]
+    labels = at_address(labels_of(fault, witness, extra), number)
+    answer = Inquiry(PrometheusQuery(server, None, 10), NOW).recount(fault, witness, labels, MACHINE)
+    assert answer.outcome == "holds"

@@ -75,10 +75,13 @@ def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
         (signal("condition", kind="straggler", code=None), "its job's ranks"),
         (signal("agent", kind="straggler", code=None), "none"),
         (signal(kind="straggler", code=None, witness="own-counters"), "none"),
-        (signal(kind="ib-port-down", code=None, witness="own-counters"), "own-counters"),
-        (signal(kind="ib-port-down", code=None, witness="node-exporter"), "node-exporter"),
-        (signal(kind="ib-port-down", code=None, witness="dcgm-xid"), "none"),
-        (signal(kind="ib-port-down", code=None, witness=""), "none"),
+        (signal(kind="ib-port-down", code=None, witness="own-counters"), "none"),
+        (signal("backfill", kind="ib-port-down", code=None, witness="own-counters"), "none"),
+        (signal("agent", kind="ib-port-down", code=None), "sysfs"),
+        (signal("condition", kind="ib-port-down", code=None, witness="own-counters"), "own-counters"),
+        (signal("condition", kind="ib-port-down", code=None, witness="node-exporter"), "node-exporter"),
+        (signal("condition", kind="ib-port-down", code=None, witness="dcgm-xid"), "none"),
+        (signal("condition", kind="ib-port-down", code=None, witness=""), "none"),
     ],
 )
 def test_each_signal_has_its_witness(one: Signal, witness: str) -> None:
@@ -97,7 +100,7 @@ def test_what_the_driver_says_when_it_is_asked_is_trusted_too() -> None:
 
 def port(witness: str, device: str = "mlx5_0", kind: str = "ib-flapping") -> Signal:
     detail = {"witness": witness, "labels": {"device": device, "port": "1"}}
-    return signal(kind=kind, code=None, detail=detail)
+    return signal("condition", kind=kind, code=None, detail=detail)
 
 
 def test_two_exporters_that_see_the_same_port_are_enough() -> None:
@@ -176,7 +179,7 @@ def test_order_of_the_others_does_not_matter() -> None:
 
 def test_two_exporters_that_tell_one_fault_are_two_witnesses() -> None:
     def told(witness: str, kind: str = "gpu-remap-failed") -> Signal:
-        return signal(kind=kind, code=None, witness=witness)
+        return signal("condition", kind=kind, code=None, witness=witness)
 
     assert enough(told("dcgm-field"), told("gpud"), tier="T1")
     assert not enough(told("dcgm-field"), told("gpud", "gpu-remap-pending"), tier="T1")
@@ -191,13 +194,15 @@ def hot(**changes: Any) -> Signal:
 
 def test_samples_asked_for_again_are_enough_and_say_nothing_about_another_fault() -> None:
     assert enough(hot(), tier="T1")
-    other = signal(kind="ib-port-down", code=None, witness="node-exporter")
+    other = signal("condition", kind="ib-port-down", code=None, witness="node-exporter")
     assert not enough(other, hot(), tier="T1")
 
 
 @pytest.mark.parametrize(("ago", "passed"), [(0.0, False), (300.0, False), (301.0, True), (86_400.0, True)])
 def test_heat_that_is_not_told_again_has_passed(ago: float, passed: bool) -> None:
     assert has_passed(hot(received_at=NOW - ago), NOW) == passed
+    assert has_passed(hot(kind="ib-flapping", received_at=NOW - ago), NOW) == passed
+    assert not has_passed(signal("agent", kind="ib-port-down", code=None, received_at=NOW - ago), NOW)
 
 
 @pytest.mark.parametrize(
@@ -246,3 +251,5 @@ def test_heat_a_person_overrode_counts_no_more_for_as_long_as_its_alert_goes_on(
         assert overruled(hot(seen_at=NOW + late), [hot()], overridden("T1"), BOOT)
     anew = hot(seen_at=NOW + 86_400, detail={"episode": "e2"})
     assert not overruled(anew, [hot()], overridden("T1"), BOOT)
+    pushed = signal("agent", kind="ib-port-down", code=None, seen_at=NOW + 86_400)
+    assert not overruled(pushed, [OF_GPU_3], overridden("T1"), BOOT)

@@ -6,6 +6,7 @@ import pytest
 
 from remediator.errors import Retry
 from remediator.model import faults
+from remediator.signals import fabric
 from remediator.signals.inquiry import Inquiry
 from remediator.signals.samples import Answer
 from remediator.signals.thresholds import QUESTIONS
@@ -34,7 +35,8 @@ def told(answer: Answer) -> tuple[str, str, float | None]:
 
 
 def test_every_fault_that_is_asked_for_again_has_its_question() -> None:
-    assert set(QUESTIONS) == faults.ASKED_AGAIN
+    assert set(QUESTIONS) == faults.THERMAL
+    assert set(fabric.QUESTIONS) == faults.COUNTED
 
 
 @pytest.mark.parametrize(
