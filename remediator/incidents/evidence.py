@@ -115,6 +115,14 @@ def witness_of(signal: Signal) -> Witness:
     return said if signal.kind == "xid" or said == "dcgm-health" else "none"
 
 
+def is_asked_first(signal: Signal) -> bool:
+    """Whether it says nothing before Prometheus' samples have: heat is nobody's word alone, the rest not an
+    alert's; what an agent says of its ports and GPUs' memory it has read itself.
+    """
+    kinds = ASKED_AGAIN if signal.source in ALERTS else THERMAL
+    return signal.kind in kinds and signal.source not in {"condition", "slurm"}
+
+
 def is_trusted(signal: Signal) -> bool:
     """Whether what measured it may act alone."""
     return witness_of(signal) in _TRUSTED

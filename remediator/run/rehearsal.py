@@ -5,7 +5,7 @@ own, and nothing is done about what they decide.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.clock import ManualClock
+from remediator.incidents.evidence import is_asked_first
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
@@ -24,6 +25,7 @@ from remediator.run.replay import play
 from remediator.run.trace import AlertRow, JobRow, LineRow, NodeRow, Row, SignalRow, signals_of
 from remediator.run.triage import Triage
 from remediator.settings import Settings
+from remediator.signals.answers import believed
 from remediator.signals.job_ends import job_ends, watch_began
 from remediator.store import incidents, leadership, signals
 from remediator.store.engine import open_store
@@ -102,7 +104,15 @@ class Rehearsal:
             found = signals_of(row, number)
             for signal in found:
                 self.cast.boots(signal.node, signal.boot_id)
-            self._submit(found)
+            alerts = found if isinstance(row, AlertRow) else []
+            self._submit([*found, *self._believed(alerts, row.at)])
+
+    def _believed(self, found: Iterable[Signal], at: float) -> Iterator[Signal]:
+        """Nobody has the samples behind an alert any more: what it tells of a machine holds."""
+        for signal in filter(is_asked_first, found):
+            machine = self.cast.machine(signal.node)
+            if machine is not None:
+                yield believed(signal, machine.boot_id, at)
 
     def touched(self) -> list[Touched]:
         """Everything that would have been done, in the order of its time."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of, of_another
+from remediator.incidents.evidence import is_asked_first
 from remediator.model.decision import Decision
-from remediator.model.faults import ALERTS, ASKED_AGAIN, JOB_STALLED, THERMAL
+from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import ONLY_RECORDED, Signal
@@ -107,7 +108,7 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
     ) -> Judged | Later | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
-        if signal.source not in OWN_LOOKS and _is_asked_first(signal):
+        if is_asked_first(signal):
             return f"{signal.what} on {signal.node}: Prometheus is asked before this counts", None
         try:
             judge = self._judge_own if signal.source in OWN_LOOKS else self._judge_one
@@ -254,11 +255,6 @@ class Triage:
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
-
-
-def _is_asked_first(signal: Signal) -> bool:
-    """What an agent says of its ports and GPUs' memory it has read itself; heat is nobody's word alone."""
-    return signal.kind in (ASKED_AGAIN if signal.source in ALERTS else THERMAL)
 
 
 def _noted(signal: Signal) -> str | None:

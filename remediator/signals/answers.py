@@ -82,8 +82,15 @@ def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str
     )
 
 
+def believed(alert: Signal, boot_id: str, now: float) -> Signal:
+    """As if Prometheus' samples had said so too, of a time about which nobody can be asked any more."""
+    return to_signal(alert, boot_id, Answer("holds", since=alert.seen_at), (), now)
+
+
 def _says(alert: Signal, answer: Answer) -> str:
     what = f"{alert.kind} on {alert.node}"
+    if answer.value is None and answer.outcome == "holds":
+        return f"{what}: taken for true, as the alert tells it"
     if answer.outcome == "holds":
         return f"{what}: Prometheus' samples say so too ({answer.value:g})"
     if answer.outcome == "passed":

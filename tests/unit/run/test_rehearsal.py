@@ -155,3 +155,22 @@ def test_any_bytes_are_rows_or_bad_input(data: bytes) -> None:
     except BadInput:
         return
     assert isinstance(found, list)
+
+
+@pytest.mark.parametrize(
+    ("fault", "witness", "does"),
+    [
+        ("gpu-hot", "", ["replace"]),
+        ("ib-flapping", "own-counters", ["validate"]),
+        ("ib-flapping", "node-exporter", []),
+        ("ib-errors", "own-counters", []),
+    ],
+)
+def test_an_exported_alert_that_nobody_can_be_asked_about_is_taken_for_true(
+    fault: str, witness: str, does: list[str]
+) -> None:
+    """By its own witness all the same."""
+    labels = {"alertname": "x", "node": "gpu-1", "fault": fault, "witness": witness, "device": "mlx5_0"}
+    alert = {"labels": labels, "startsAt": rfc3339(T0 + HOUR), "status": "firing"}
+    found = judged(JOB, {"at": T0 + HOUR + 30, "type": "alert", "alert": alert})
+    assert [one.does for one in found] == does
