@@ -11,7 +11,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -115,7 +115,7 @@ def _stall(grid: _Grid, work: Work, tracks: Iterable[Track], flat_s: float) -> F
     if seconds < max(flat_s, LONGER * pause):
         return Finding("works", flat_s=seconds)
     still = range(grid.last - flat + 1, grid.last + 1)
-    return Finding("stalled", flat_s=seconds, spinning=_spins(grid, work, tracks, still))
+    return _stalled(grid, _binned((one for one in tracks if one.what == KERNELS), work, still[0], 1.0), still)
 
 
 def _longest_pause(works: Iterable[int]) -> int:
@@ -124,11 +124,14 @@ def _longest_pause(works: Iterable[int]) -> int:
     return max((later - earlier - 1 for earlier, later in pairwise(known)), default=0)
 
 
-def _spins(grid: _Grid, work: Work, tracks: Iterable[Track], still: range) -> bool | None:
-    ran = _binned((one for one in tracks if one.what == KERNELS), work, still[0], 1.0)
+def _stalled(grid: _Grid, ran: Bins, still: range) -> Finding:
+    """A collective spins on the ranks that are in it; the one that never joined may run nothing."""
+    found = Finding("stalled", flat_s=len(still) * BIN_S)
     if any(at not in ran.get(place, {}) for place in grid.bins for at in still):
-        return None
-    return all(ran[place][at] >= SPINS for place in grid.bins for at in still)
+        return found
+    free = sorted(place for place in grid.bins if any(ran[place][at] < SPINS for at in still))
+    node, gpu = free[0] if len(free) == 1 and len(grid.bins) > 1 else ("", "")
+    return replace(found, spinning=2 * len(free) <= len(grid.bins), node=node, gpu=gpu)
 
 
 def _straggler(grid: _Grid, work: Work, tracks: Sequence[Track]) -> Finding:

@@ -28,8 +28,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`flat_s` is how long no GPU has worked, `spinning` whether kernels ran on all of them meanwhile (None:
-    not known). Of a straggler: the GPU, its `share` of what its peers do, the rail that waits.
+    """`flat_s` is how long no GPU has worked, `spinning` whether kernels ran on half of them or more all the
+    while (None: not known); node and GPU are then the only one without. Of a straggler: the GPU, its `share`
+    of what its peers do, the rail that waits.
     """
 
     outcome: Outcome

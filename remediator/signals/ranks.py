@@ -23,10 +23,9 @@ def job_stalled(run: JobRun, found: Finding, together: int, now: float) -> Signa
     """
     began = int(now // BIN_S) - int(found.flat_s // BIN_S)
     minutes = f"{found.flat_s / 60:.0f} min"
-    how = {True: ", while kernels run on all of them", False: ", and kernels do not run either", None: ""}
     says = (
         f"job {run.address} of {run.user or 'unknown'} stands still: no tensor work on any of its GPUs for "
-        f"{minutes}{how[found.spinning]}"
+        f"{minutes}{_kernels(found)}"
     )
     extra: dict[str, Any] = {"flat_s": found.flat_s, "together": together, "nodes": len(run.nodes)}
     if found.spinning is not None:
@@ -42,6 +41,15 @@ def job_stalled(run: JobRun, found: Finding, together: int, now: float) -> Signa
         dedupe=f"{JOB_STALLED}:{run.key}:{began}:{int(found.flat_s // HOUR_S)}",
         detail=detail,
     )
+
+
+def _kernels(found: Finding) -> str:
+    if found.spinning is None:
+        return ""
+    if not found.spinning:
+        return ", and most of them run no kernels either"
+    but = f" on all but {found.gpu} of {found.node}" if found.node else ""
+    return f", while kernels run{but} all the time"
 
 
 def laid_over(stall: Signal, says: str, nodes: Sequence[str]) -> Signal:

@@ -113,6 +113,15 @@ def test_a_stall_says_whether_kernels_run_all_the_while(busy: float, spinning: b
     assert judged(job(stops(20), kernels=lambda *_: busy)).spinning is spinning
 
 
+@pytest.mark.parametrize("free", range(len(NODES) * GPUS + 1))
+def test_the_one_rank_that_runs_nothing_while_the_others_wait_is_named(free: int) -> None:
+    """It may never have joined the collective in which the others spin."""
+    ranks = [(node, gpu) for node in NODES for gpu in range(GPUS)]
+    found = judged(job(stops(20), kernels=lambda node, gpu, at: float((node, gpu) not in ranks[:free])))
+    assert found.spinning is (free <= len(ranks) / 2)
+    assert (found.node, found.gpu) == (("gpu-0", "gpu 0") if free == 1 else ("", ""))
+
+
 def test_kernels_that_are_not_read_are_not_known_to_run() -> None:
     tracks = [one for one in job(stops(20)) if one.what != KERNELS or one.node != "gpu-2"]
     assert (judged(tracks).outcome, judged(tracks).spinning) == ("stalled", None)

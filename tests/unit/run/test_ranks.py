@@ -110,7 +110,7 @@ def test_a_job_that_hangs_is_told_once_with_its_run_and_no_node() -> None:
     assert found.detail["extra"] == {"flat_s": 2280.0, "together": 1, "nodes": 4, "spinning": True}
     assert found.detail["says"] == (
         "job 1 of alice stands still: no tensor work on any of its GPUs for 38 min, "
-        "while kernels run on all of them; about the end of its work: no evidence against one node: "
+        "while kernels run all the time; about the end of its work: no evidence against one node: "
         "its 4 nodes show nothing in the 20 min before its end"
     )
     assert world.look() == []
