@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from remediator.incidents.verdicts import asks_for, successor
 from remediator.model.faults import ALERTS, ASKED_AGAIN, COUNTED, FABRIC, OF_RANKS, STRAGGLER, THERMAL
 from remediator.model.incident import Incident, Tier
 from remediator.model.signal import CONDITION, SILENT, Signal
@@ -31,6 +32,9 @@ Witness = Literal[
 ]
 
 UNKNOWN_BOOT_S = 600.0
+ONE_WITNESS = "one-witness"
+"""Reason of a verdict that another witness may still change."""
+
 SILENCE_COUNTS_S = 180.0
 THRESHOLD_COUNTS_S = 300.0
 RANKS_COUNT_S = 900.0
@@ -84,12 +88,13 @@ _BY_READING: dict[str, Witness] = {
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether jobs may be interrupted on this evidence, and the sentence that says why; `followed_by` are
-    faults that only came along.
+    faults that only came along, and `reason` is one word where too little is known.
     """
 
     enough: bool
     sentence: str
     followed_by: tuple[Signal, ...] = ()
+    reason: str = ""
 
 
 def witness_of(signal: Signal) -> Witness:
@@ -173,11 +178,14 @@ def overruled(signal: Signal, past: Iterable[Signal], ended: Incident, boot_id: 
     return same and signal.seen_at <= (ended.closed_at or 0.0) + AGREE_S[ended.tier]
 
 
-def judge(signal: Signal, others: Iterable[Signal], boot_id: str, tier: Tier, now: float) -> Verdict:
+def judge(signal: Signal, others: Sequence[Signal], boot_id: str, tier: Tier, now: float) -> Verdict:
     """One trusted witness is enough, or two of the rest that agree in time, node and fault.
 
     `others` are signals of the same node in any order; those of another boot or another code count nothing.
     """
+    since = successor(signal, others)
+    if since is not None:
+        return Verdict(False, f"the driver has asked for {asks_for(since)} since: recorded")
     agreeing = [signal, *(other for other in others if _agree(signal, other, AGREE_S[tier]))]
     witnesses = {witness_of(one) for one in agreeing if of_this_boot(one, boot_id, now)} - {"none"}
     names = ", ".join(sorted(witnesses)) or "nobody"
@@ -185,7 +193,7 @@ def judge(signal: Signal, others: Iterable[Signal], boot_id: str, tier: Tier, no
         return Verdict(True, f"seen by {names}")
     if len(witnesses) > 1:
         return Verdict(True, f"seen by two witnesses: {names}")
-    return Verdict(False, f"seen by {names} only: recorded until a second witness agrees")
+    return Verdict(False, f"seen by {names} only: recorded until a second witness agrees", reason=ONE_WITNESS)
 
 
 def _agree(one: Signal, other: Signal, within: float) -> bool:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from remediator.incidents.companions import COMPANIONS_S, decides_at, followers_of, root_of
 from remediator.incidents.correlate import of_another
-from remediator.incidents.evidence import AGREE_S, Verdict, before_close, judge, overruled
+from remediator.incidents.evidence import AGREE_S, ONE_WITNESS, Verdict, before_close, judge, overruled
 from remediator.incidents.memory import HEALS
 from remediator.model.decision import Decision
 from remediator.model.incident import Incident
@@ -59,7 +59,7 @@ def weigh(
     if verdict.enough:
         return replace(verdict, followed_by=tuple(followers_of(signal, others)))
     last = signal.received_at + within
-    return verdict if now >= last else Later(min(last, now + AGAIN_S))
+    return verdict if now >= last or verdict.reason != ONE_WITNESS else Later(min(last, now + AGAIN_S))
 
 
 def witnessed(

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.incidents.ladder import Course, graver
+from remediator.incidents.verdicts import asks_for, is_lowered
 from remediator.model.decision import Decision
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
@@ -49,7 +50,7 @@ class Worsening:
             return None
         folds = f"{signal.what} on {signal.node} folds into incident {existing.id}"
         if not self._may_change(signal, machine, existing):
-            return folds, existing.id
+            return f"{folds}{_less(signal)}", existing.id
         unfenced = machine.model_copy(update={"fenced_by": None})
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         if decision.action == "record":
@@ -109,6 +110,11 @@ class Worsening:
         changed = self._engine.overtake(connection, existing, worse, now)
         self._ledger.worsen(connection, existing, changed, now)
         return changed
+
+
+def _less(signal: Signal) -> str:
+    """That the driver asks for less than before ends nothing: only a test shows that a GPU is well."""
+    return f": the driver only asks for {asks_for(signal)} now, it goes on" if is_lowered(signal) else ""
 
 
 def _held(machine: Machine, existing: Incident, decision: Decision, folds: str, now: float) -> Judged | Later:

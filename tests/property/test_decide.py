@@ -124,9 +124,8 @@ def test_a_used_up_budget_never_allows_more(
     free, used = Situation(last_closed), Situation(last_closed, full)
     before, after = (decide(signal, machine, RULES, situation) for situation in (free, used))
     if before.action == "act":
-        assert after == before.model_copy(
-            update={"action": "hold", "sentence": f"{before.cause}: the budget is used up"}
-        )
+        held = {"action": "hold", "reason": "budget", "sentence": f"{before.cause}: the budget is used up"}
+        assert after == before.model_copy(update=held)
     else:
         assert after == before
 

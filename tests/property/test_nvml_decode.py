@@ -91,3 +91,9 @@ def test_each_state_is_told_when_it_begins_and_never_while_it_lasts(
             assert kinds <= {"gpu-lost"}
         elif action:
             assert ("gpu-recovery-action" in kinds) == (f"gpu-recovery-action {action}" not in before)
+        elif action == 0:
+            lowered = [event.extra for event in events if event.kind == "gpu-recovery-action"]
+            asked = [int(fact.split()[1]) for fact in before if fact.startswith("gpu-recovery-action")]
+            assert [(one["recovery_from"], one["recovery_to"]) for one in lowered] == [
+                (was, 0) for was in asked
+            ]

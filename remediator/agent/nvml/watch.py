@@ -19,13 +19,15 @@ Told = tuple[str, ...]
 
 
 def news(reading: Reading, told: Told) -> tuple[list[KernelEvent], Told]:
-    """Events to push, and what has been told then. What cannot be read now leaves what was told as it is."""
+    """Events to push, and what has been told then. What cannot be read now leaves what was told as it is.
+    That the driver asks for nothing any more is told too.
+    """
     before = {fact.partition(" ")[0]: fact for fact in told}
     after = before | dict(_states(reading))
     events = [
-        _event(reading, fact, before.get(kind, ""))
+        _event(reading, fact or f"{kind} 0", before.get(kind, ""))
         for kind, fact in after.items()
-        if before.get(kind) != fact and fact
+        if before.get(kind, "") != fact and (fact or kind == RECOVERY)
     ]
     return events, tuple(sorted(fact for fact in after.values() if fact))
 
