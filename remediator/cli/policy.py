@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +21,10 @@ from remediator.cli.store import DEFAULT, AsJson, SettingsFile
 from remediator.errors import BadInput
 from remediator.policy import alerts as alert_rules
 from remediator.policy import cases, rules
-from remediator.policy.explain import Explained, explain
+from remediator.policy.decide import MOVES_JOBS
+from remediator.policy.explain import Explained, explain, explain_name
 from remediator.policy.files import PolicyError
+from remediator.policy.rule import Rule
 from remediator.policy.warn import warnings
 from remediator.settings import load
 from remediator.signals import reporters
@@ -64,13 +68,16 @@ def check(
 
 @app.command("explain")
 def explain_code(
-    code: Annotated[str, typer.Argument(help="XID or SXid: 79, xid79, sxid 20034.")],
+    code: Annotated[
+        str, typer.Argument(help="XID or SXid: 79, xid79, sxid 20034; or the name of a rule or kind.")
+    ],
     overlay: Overlay = None,
     settings: SettingsFile = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """What a code is, what each vendor says, which of our rules speaks about it, and why."""
-    found = explain(rules.load(overlay=_overlay(overlay, settings)), *_table_and_code(code))
+    """What a code is, what each vendor says, which rule speaks and why, and what the node may serve."""
+    policy = rules.load(overlay=_overlay(overlay, settings))
+    found = explain_name(policy, code.strip()) or explain(policy, *_table_and_code(code, policy))
     if as_json:
         typer.echo(found.model_dump_json())
     else:
@@ -113,24 +120,52 @@ def _overlay(path: Path | None, settings: Path) -> Path | None:
     return load(settings, os.environ).policy.overlay if settings.exists() else None
 
 
-def _table_and_code(said: str) -> tuple[str, int]:
+def _table_and_code(said: str, policy: rules.Rules) -> tuple[str, int]:
     """`sxid 20034` and `xid79` say themselves which they are; SXids have five digits, XIDs fewer."""
     found = re.fullmatch(r"(?P<table>s?xid)?[ -]?(?P<code>\d{1,9})", said.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
-        raise BadInput("code", f"{said!r:.40} is no code; write 79, xid79 or sxid20034")
+        near = difflib.get_close_matches(said.strip(), [*policy.rules, *policy.kinds], n=1)
+        more = f"; did you mean {near[0]}?" if near else ""
+        raise BadInput(
+            "code", f"{said!r:.40} is no code, rule or kind; write 79, xid79, sxid20034 or gpu-hot{more}"
+        )
     number = int(found["code"])
     return (found["table"] or ("sxid" if number >= 10_000 else "xid")).lower(), number
 
 
 def _summary(found: rules.Rules) -> dict[str, Any]:
     dates = {name: head.catalogue for name, head in found.catalogue.heads.items()}
-    return {"rules": len(found.rules), "kinds": len(found.kinds), "policy": found.digest, "catalogues": dates}
+    sizes = {"rules": len(found.rules), "kinds": len(found.kinds), "policy": found.digest}
+    return {**sizes, "catalogues": dates, "changes": list(_changes(found))}
+
+
+def _changes(found: rules.Rules) -> Iterator[str]:
+    """What an overlay makes of the rules that come with the service."""
+    shipped = rules.load().rules
+    for name in sorted(shipped.keys() | found.rules.keys()):
+        before, after = shipped.get(name), found.rules.get(name)
+        if after is None:
+            yield f"removes {name}"
+        elif before is None:
+            yield f"adds {name}: {after.tier}, {after.plan}"
+        elif before != after:
+            yield f"changes {name}: {', '.join(_fields(before, after))}"
+
+
+def _fields(before: Rule, after: Rule) -> Iterator[str]:
+    """The fields that differ, with their values where these are words and no sentences."""
+    for field, old in before.model_dump().items():
+        new = getattr(after, field)
+        if old != new:
+            yield f"{field} {old} -> {new}" if field in {"tier", "plan", "timing", "page"} else field
 
 
 def _show_check(found: rules.Rules, overlay: Path | None, doubts: list[str]) -> None:
     dates = ", ".join(f"{name} of {head.catalogue}" for name, head in found.catalogue.heads.items())
     typer.echo(f"ok: {len(found.rules)} rules about {len(found.kinds)} kinds, policy {found.digest}")
     typer.echo(f"overlay: {overlay or 'none'}; catalogues: {dates}")
+    for change in _changes(found):
+        typer.echo(f"  {change}")
     for doubt in doubts:
         typer.echo(f"warning: {doubt}")
 
@@ -146,10 +181,13 @@ def _show(found: Explained, console: Console) -> None:
         console.print(f"they disagree: {found.disagreement}")
     for rule in found.rules:
         condition = f" when {rule.when}" if rule.when else ""
-        console.print(f"rule {rule.name} ({rule.place}): {rule.tier}, {rule.plan}, {rule.timing}{condition}")
+        timing = f", {rule.timing}" if rule.plan in MOVES_JOBS else ""
+        console.print(f"rule {rule.name} ({rule.place}): {rule.tier}, {rule.plan}{timing}{condition}")
         console.print(f"  {rule.cause}: {rule.does}")
         console.print(f"  why: {rule.why}")
         console.print(f"  source: {rule.source}")
+        if rule.serves:
+            console.print(f"  inference: {rule.serves}")
     if not found.rules:
         console.print(found.unruled)
     if found.source:

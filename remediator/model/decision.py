@@ -25,6 +25,11 @@ Reason = Literal[
 ]
 """What a decision rests on, as one word for the record and for counting."""
 
+UNKNOWN: frozenset[Reason] = frozenset(
+    {"no-node", "no-pool", "unknown-code", "condition-unknown", "rules-contradict"}
+)
+"""Reasons of those that act on nothing because something is not known."""
+
 
 class Decision(Ours):
     """`act` starts `plan` at its `timing`, `record` only writes down, `hold` keeps the incident open for a

@@ -25,6 +25,21 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 PREFIX = "remediator_"
 MOST_VALUES = 40
 SOURCES = ("agent", "webhook", "backfill", "condition", "slurm")
+DOUBTS = (
+    "no-node",
+    "no-pool",
+    "unknown-code",
+    "condition-unknown",
+    "rules-contradict",
+    "older-boot",
+    "another-machine",
+    "one-witness",
+    "internal-error",
+    "alert-shape",
+    "alert-node",
+    "alert-no-node",
+    "alert-fault",
+)
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
 PLANS = (
     "replace",
@@ -108,6 +123,13 @@ def _counter(
     return _Bounded(Counter(PREFIX + name, text, list(known), registry=registry), *known.values())
 
 
+def _of_signals(registry: CollectorRegistry) -> tuple[_Bounded[Counter], _Bounded[Counter]]:
+    text = "Signals, or for results that are not accepted or duplicate: requests."
+    received = _counter(registry, "signals_received_total", text, source=SOURCES, result=RESULTS)
+    text = "Signals that led to nothing because something is not known; reason says what."
+    return received, _counter(registry, "signals_unknown_total", text, reason=DOUBTS)
+
+
 def _of_thresholds(registry: CollectorRegistry) -> tuple[_Bounded[Counter], Counter]:
     answers = _counter(
         registry,
@@ -141,13 +163,7 @@ class Metrics:
         self.registry = own = CollectorRegistry()
         ProcessCollector(registry=own)
         Info(PREFIX + "build", "Version of the service.", registry=own).info({"version": __version__})
-        self._signals = _counter(
-            own,
-            "signals_received_total",
-            "Signals, or for results that are not accepted or duplicate: requests.",
-            source=SOURCES,
-            result=RESULTS,
-        )
+        self._signals, self._doubts = _of_signals(own)
         self._incidents = Gauge(PREFIX + "incidents_open", "Incidents not closed yet.", registry=own)
         self._waiting = _gauge(own, "signals_waiting", "Signals that are judged later, with companions.")
         self._decisions = _counter(own, "decisions_total", "Incidents opened, by plan.", plan=PLANS)
@@ -167,6 +183,7 @@ class Metrics:
         self._leader = Gauge(PREFIX + "leader", "1 while this process decides.", registry=own)
         self._dry_run = Gauge(PREFIX + "dry_run", "1 while nothing is written outside.", registry=own)
         self._frozen = _gauge(own, "frozen", "1 while a mass outage keeps everything from being written.")
+        self._policy_refused = _gauge(own, "policy_refused", "1 while the site's changed overlay is refused.")
         self._epoch = Gauge(PREFIX + "epoch", "Leadership epoch this process knows.", registry=own)
         self._watch_age = Gauge(
             PREFIX + "watch_last_event_age_seconds",
@@ -200,6 +217,10 @@ class Metrics:
     def signals(self, source: str, result: str, count: int = 1) -> None:
         """Count signals `accepted` (committed) or `duplicate` among them, or requests turned away."""
         self._signals.at(source, result).inc(count)
+
+    def doubted(self, reason: str, count: int = 1) -> None:
+        """Count signals that led to nothing for this reason."""
+        self._doubts.at(reason).inc(count)
 
     def incidents_open(self, count: int) -> None:
         """Set the number of open incidents."""
@@ -237,6 +258,10 @@ class Metrics:
     def dry_run(self, on: bool) -> None:
         """Show whether everything is only decided and recorded."""
         self._dry_run.set(on)
+
+    def policy_refused(self, refused: bool) -> None:
+        """Show whether the overlay that is there now could not be taken."""
+        self._policy_refused.set(refused)
 
     def frozen(self, is_frozen: Callable[[], bool]) -> None:
         """Show whether a mass outage keeps everything from being written; asked at each scrape."""

@@ -17,7 +17,8 @@ from remediator.policy.catalogue import Catalogue
 from remediator.policy.conditions import Condition, FactType, NotCel
 from remediator.policy.facts import Kind
 from remediator.policy.files import Merged
-from remediator.policy.rule import LEFT_OUT, Rule
+from remediator.policy.inference import Fitness, misfits
+from remediator.policy.rule import HARMLESS, LEFT_OUT, Rule
 
 Key = tuple[str, int | None]
 Entry = TypeVar("Entry", bound=BaseModel)
@@ -27,7 +28,8 @@ Entry = TypeVar("Entry", bound=BaseModel)
 class Book:
     """Rules with their compiled conditions, in an order in which each stands before those it goes `over`.
 
-    `below` are all that a rule goes before, directly or by way of others.
+    `below` are all that a rule goes before, directly or by way of others; `index` has the rules that
+    may speak about signals of a kind and code.
     """
 
     rules: Mapping[str, Rule]
@@ -36,6 +38,8 @@ class Book:
     ranked: tuple[str, ...]
     below: Mapping[str, frozenset[str]]
     catalogue: Catalogue
+    inference: Mapping[str, Fitness]
+    index: Mapping[Key, Sequence[str]]
 
 
 def keys(rule: Rule) -> list[Key]:
@@ -47,6 +51,7 @@ def keys(rule: Rule) -> list[Key]:
 def checked(merged: Merged, catalogue: Catalogue) -> Book:
     """The policy ready for use; PolicyError names everything that is wrong with it."""
     kinds, rules = _typed(merged, "kinds", Kind), _typed(merged, "rules", Rule)
+    inference = _typed(merged, "inference", Fitness)
     merged.raise_any()
     for name, kind in kinds.items():
         for index, fact, text in kind.misfits():
@@ -58,7 +63,8 @@ def checked(merged: Merged, catalogue: Catalogue) -> Book:
     conditions = _compiled(merged, rules, kinds)
     ranked, below = _ordered(merged, rules)
     merged.raise_any()
-    book = Book(rules, kinds, conditions, ranked, below, catalogue)
+    fit, by_key = _fit(merged, inference, rules), _indexed(rules, ranked)
+    book = Book(rules, kinds, conditions, ranked, below, catalogue, fit, by_key)
     _try(merged, book)
     merged.raise_any()
     return book
@@ -87,6 +93,17 @@ def _text(error: ErrorDetails, model: type[BaseModel]) -> str:
     )
 
 
+def _fit(merged: Merged, rows: Mapping[str, Fitness], rules: Mapping[str, Rule]) -> Mapping[str, Fitness]:
+    """The rows that stand. One that allows too much is refused, or goes where an overlay changed its rule."""
+    for name in rows.keys() - rules.keys() - merged.removed:
+        merged.blame(("inference", name), "is no rule")
+    wrong = misfits(rows, rules)
+    for name, why in wrong.items():
+        if name in merged.granted or name not in merged.overlaid:
+            merged.blame(("inference", name), why)
+    return {name: row for name, row in rows.items() if name in rules and name not in wrong}
+
+
 def _check_rule(merged: Merged, name: str, rule: Rule, kinds: Mapping[str, Kind]) -> None:
     """A rule on its own: kinds that exist, a way out, names in `over` that are rules."""
     where = ("rules", name)
@@ -94,6 +111,9 @@ def _check_rule(merged: Merged, name: str, rule: Rule, kinds: Mapping[str, Kind]
         known = kinds.get(kind)
         if known is None:
             merged.blame((*where, "kinds", index), f"no such kind; there are {', '.join(sorted(kinds))}")
+        elif rule.acts and not known.evidence:
+            text = f"{kind} is no evidence against a node: {' or '.join(sorted(HARMLESS))}"
+            merged.blame((*where, "plan"), text)
     if rule.plan in LEFT_OUT and not rule.way_out:
         text = f"{rule.plan} takes a node out and nothing brings it back: way_out has to say who does"
         merged.blame((*where, "plan"), text)
@@ -151,12 +171,17 @@ def _ordered(merged: Merged, rules: dict[str, Rule]) -> tuple[tuple[str, ...], d
     return upwards[::-1], below
 
 
+def _indexed(rules: Mapping[str, Rule], ranked: Iterable[str]) -> Mapping[Key, Sequence[str]]:
+    found: dict[Key, list[str]] = defaultdict(list)
+    for name in ranked:
+        for key in keys(rules[name]):
+            found[key].append(name)
+    return found
+
+
 def _try(merged: Merged, book: Book) -> None:
     """Every condition on the sample inputs: it must hold for one, and no two rules may contradict there."""
-    speak: dict[Key, list[str]] = defaultdict(list)
-    for name in book.rules:
-        for key in keys(book.rules[name]):
-            speak[key].append(name)
+    speak = _indexed(book.rules, book.rules)
     seen: set[str] = set()
     clashes: dict[tuple[str, str], str] = {}
     for (kind, code), names in speak.items():

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remediator.model.incident import RESTART_JOB
 from remediator.model.job_end import JobEnd
+from remediator.model.signal import Signal
+from remediator.policy.rules import Rules
 
 MOVES_JOBS = frozenset({"move-jobs", "full"})
 FRESH_S = 900.0
 STORM_S = 600.0
 STORM = 10
-# SIGINT, SIGKILL and SIGTERM, by themselves or as a shell reports them: somebody else ended the job.
-ASKED_SIGNALS = frozenset({2, 9, 15})
-ASKED_CODES = frozenset({128 + number for number in ASKED_SIGNALS})
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A job's end and what the store and the settings say around it.
 
+    `no_crash` is why the rules do not call it one ("": they do).
     `covered` is the incident that moves jobs off one of its nodes, `stages` are those of its nodes' pools,
     `wanted` whether all of these restart failed jobs, `restarts` how often we restarted this job already,
     `lately` how many jobs crashed within ten minutes.
@@ -33,6 +34,7 @@ class Crash:
     limit: int
     lately: int
     now: float
+    no_crash: str = ""
 
     @property
     def is_storm(self) -> bool:
@@ -49,12 +51,12 @@ class Restart:
     tell: bool = False
 
 
-def is_crash(end: JobEnd) -> bool:
-    """Whether the run ended against its owner's will and not for want of memory: what counts as a strike."""
-    if end.state == "NODE_FAIL":
-        return True
-    asked = end.signal in ASKED_SIGNALS or end.code in ASKED_CODES
-    return end.state == "FAILED" and not asked and bool(end.code or end.signal)
+def no_crash(end: Signal, rules: Rules) -> str:
+    """Why the end of a run, as it was handed in, is no crash; `""` when it is one."""
+    found = rules.read(end)
+    if found.rule is None:
+        return f"no rule calls that a crash ({found.reason})"
+    return "" if found.rule.plan == RESTART_JOB else found.rule.cause
 
 
 def decide_restart(crash: Crash) -> Restart:
@@ -72,7 +74,7 @@ def decide_restart(crash: Crash) -> Restart:
 def _against(crash: Crash) -> list[tuple[bool, str, bool]]:
     end = crash.end
     return [
-        (not is_crash(end), "no crash, recorded", False),
+        (bool(crash.no_crash), f"{crash.no_crash}, recorded", False),
         (end.ended < crash.watching_since, "before its end was watched for, recorded", False),
         (end.state == "NODE_FAIL", "Slurm itself requeues what it loses with a node, recorded", False),
         (end.run.release != "requeue", f"left failed, because {end.run.why}", False),

@@ -22,6 +22,7 @@ WORDS = {
     VALIDATE: "drain it, test it when its jobs have ended, replace it if it fails",
     VALIDATE_ONLY: "drain it, test it when its jobs have ended",
 }
+STRIKE = "a strike against its nodes, and the job is restarted where its pool and its owner let it"
 STRIKES = "strikes"
 LATER: dict[Timing, str] = {
     "now": "",
@@ -80,10 +81,12 @@ class Situation:
 def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situation) -> Decision:
     """What to do about one signal. Unknown never acts."""
     if node is None:
-        sentence = f"{signal.node} is not an exact name in the inventory: recorded, nothing is written"
+        sentence = (
+            f"{signal.node} is not an exact name in the inventory: recorded, nothing is written (no-node)"
+        )
         return _record(rules, sentence, "no-node")
     if node.pool is None:
-        return _record(rules, f"{node.name} is in no pool: recorded, never written", "no-pool")
+        return _record(rules, f"{node.name} is in no pool: recorded, never written (no-pool)", "no-pool")
     found = rules.read(signal, node)
     name, rule = found.name, found.rule
     if rule is None:
@@ -91,11 +94,7 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
     if rule.plan == "record":
         return _record(rules, f"{rule.cause}: recorded ({rule.why})", "rule", name, tell=rule.page)
     if rule.plan == "restart-job":
-        then = (
-            f"a job that crashes on {node.name} within 60 s counts against it, one that runs on is left alone"
-            if signal.kind != JOB_STALLED
-            else "the restart policy of the job's pool has the word"
-        )
+        then = _then(signal, node, evidence=rules.kinds[signal.kind].evidence)
         sentence = f"{rule.cause}: recorded; {then} ({rule.why})"
         return _record(rules, sentence, "rule", name, tell=rule.page)
     if node.fenced_by is not None and node.fenced_by == situation.last_closed:
@@ -126,6 +125,17 @@ def plan_at(wanted: RulePlan, stage: Stage) -> str:
     if wanted == VALIDATE:
         return VALIDATE if stage == "full" else VALIDATE_ONLY
     return stage if wanted == "replace" and stage in {"drain-only", "move-jobs"} else wanted
+
+
+def _then(signal: Signal, node: Machine, *, evidence: bool) -> str:
+    """What comes of a rule that only restarts jobs."""
+    if signal.kind == JOB_STALLED:
+        return "the restart policy of the job's pool has the word"
+    if evidence:
+        return (
+            f"a job that crashes on {node.name} within 60 s counts against it, one that runs on is left alone"
+        )
+    return STRIKE
 
 
 def _unsaid(signal: Signal, found: Reading) -> str:

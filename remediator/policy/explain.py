@@ -1,16 +1,16 @@
-"""What a code is, what each vendor says about it, and what this service does. Pure."""
+"""What a code, a kind or a rule is, what each vendor says about it, and what this service does. Pure."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from remediator.model.base import Ours
-from remediator.model.incident import Tier
+from remediator.model.incident import RESTART_JOB, Tier
 from remediator.model.timing import Timing
 from remediator.policy.catalogue import SxidRow, XidRow
-from remediator.policy.decide import WORDS
+from remediator.policy.decide import STRIKE, WORDS
 from remediator.policy.rule import Rule
-from remediator.policy.rules import Rules
+from remediator.policy.rules import BUILTIN, Rules
 
 _VENDORS = {
     "nvidia_action": "NVIDIA",
@@ -19,6 +19,7 @@ _VENDORS = {
     "azhpc_action": "azurehpc-health-checks",
     "dcgm_health": "DCGM health",
 }
+UNSAID = "nothing: policies/inference.yaml does not say otherwise"
 _HARMLESS = {
     "record": "written down, nothing is done",
     "restart-job": "written down; a job that crashes within 60 s is restarted and counts against the node",
@@ -39,6 +40,8 @@ class RuleSays(Ours):
     does: str
     why: str
     source: str
+    serves: str = ""
+    """What the machine may serve meanwhile; for rules that take it out."""
 
 
 class Explained(Ours):
@@ -54,6 +57,27 @@ class Explained(Ours):
     source: str = ""
     rules: tuple[RuleSays, ...] = ()
     unruled: str = ""
+
+
+def explain_name(rules: Rules, name: str) -> Explained | None:
+    """All about a rule, or about a kind of signals, of this name; None when there is none."""
+    if name in rules.rules:
+        rule = rules.rules[name]
+        return Explained(
+            what=f"rule {name}", known=True, meaning=rule.cause, rules=(_says(rules, name, rule),)
+        )
+    kind = rules.kinds.get(name)
+    if kind is None:
+        return None
+    facts = ", ".join(kind.facts) or "none of its own"
+    speaking = tuple(_says(rules, one, rule) for one, rule in rules.rules.items() if name in rule.kinds)
+    return Explained(
+        what=name,
+        known=True,
+        meaning=f"a kind of signals; its facts: {facts}",
+        rules=speaking,
+        unruled="no rule speaks about it: recorded",
+    )
 
 
 def explain(rules: Rules, table: str, code: int) -> Explained:
@@ -89,13 +113,25 @@ def _nature(row: XidRow | SxidRow) -> str:
 
 def _vendors(row: XidRow | SxidRow) -> dict[str, str]:
     """What each vendor does, and the table's own proposal with its reason."""
-    said = {who: str(getattr(row, field)) for field, who in _VENDORS.items() if hasattr(row, field)}
+    said = {
+        who: str(getattr(row, field)).replace(" ; ", "; ")
+        for field, who in _VENDORS.items()
+        if hasattr(row, field)
+    }
     repeat = "" if row.needs_repeat == "no" else f", again: {row.needs_repeat}"
-    return said | {"our table": f"{row.our_action}{repeat} ({row.why})"}
+    return said | {"our table proposes": f"{row.our_action}{repeat} ({row.why})"}
+
+
+def _does(rules: Rules, rule: Rule) -> str:
+    if rule.plan == RESTART_JOB and not any(rules.kinds[kind].evidence for kind in rule.kinds):
+        return STRIKE
+    return _HARMLESS.get(rule.plan) or WORDS[rule.plan]
 
 
 def _says(rules: Rules, name: str, rule: Rule) -> RuleSays:
     told = "; people are told once an hour" if rule.page else ""
-    does = f"{_HARMLESS.get(rule.plan) or WORDS[rule.plan]}{told}"
+    does = f"{_does(rules, rule)}{told}"
     fields = rule.model_dump(include={"when", "tier", "plan", "timing", "page", "cause", "why", "source"})
-    return RuleSays(name=name, place=rules.places[name], does=does, **fields)
+    place = rules.places[name].removeprefix(f"{BUILTIN.parent}/")
+    serves = str(rules.inference.get(name, UNSAID)) if rule.acts else ""
+    return RuleSays(name=name, place=place, does=does, serves=serves, **fields)

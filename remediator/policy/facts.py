@@ -29,7 +29,14 @@ COMMON: Mapping[str, FactType] = {
 names of all that are not missing.
 """
 
-DERIVED: Mapping[str, Callable[[int | None, Mapping[str, Any]], str | None]] = {
+
+def _exit_code(_code: int | None, said: Mapping[str, Any]) -> Any:
+    """The end of a job says `code`, which is no code of a catalogue."""
+    return said.get("exit_code", said.get("code"))
+
+
+DERIVED: Mapping[str, Callable[[int | None, Mapping[str, Any]], Any]] = {
+    "exit_code": _exit_code,
     "nvlink4": nvlink4,
     "nvlink5": nvlink5,
 }
@@ -49,10 +56,12 @@ _INT64 = 2**63
 class Kind(Ours):
     """A kind of signal: its own facts, read from the signal's `extra` or `detail`, and sample inputs.
 
-    `codes` names the catalogue its codes are in; `any` codes need none, a kind with `none` has no code.
+    `codes` names the catalogue its codes are in; `any` codes need none, a kind with `none` has no code. One
+    that is no `evidence` against a node has rules that do nothing to nodes.
     """
 
     codes: Literal["none", "any", "xid", "sxid"] = "none"
+    evidence: bool = True
     facts: dict[str, FactType] = Field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = Field(default=({},), min_length=1)
 

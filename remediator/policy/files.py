@@ -30,6 +30,7 @@ class _File(Ours):
     version: Literal[1]
     kinds: dict[str, dict[str, Any]] = Field(default_factory=dict)
     rules: dict[str, dict[str, Any] | None] = Field(default_factory=dict, min_length=1)
+    inference: dict[str, dict[str, Any] | None] = Field(default_factory=dict, min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,16 @@ class Sheet:
 
 @dataclass
 class Merged:
-    """All files as one: entries by name, and which file said each of them."""
+    """All files as one: entries by name, and which file said each of them. `overlaid` are rules that an
+    overlay changed, `granted` those of which it says what they serve.
+    """
 
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    inference: dict[str, dict[str, Any]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     overlaid: dict[str, Path] = field(default_factory=dict)
+    granted: set[str] = field(default_factory=set)
     sheets: list[Sheet] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     _from: dict[Where, tuple[Sheet, Where]] = field(default_factory=dict)
@@ -122,6 +127,8 @@ class Merged:
                 self._remove(sheet, name, overlay=overlay)
             else:
                 self._add_rule(sheet, name, rule)
+        for name, row in sheet.data.inference.items():
+            self._add_fitness(sheet, name, row, overlay=overlay)
 
     def learn(self, sheet: Sheet) -> None:
         """Take over the kinds of a file, and not its rules: facts and samples add up over all files."""
@@ -129,14 +136,32 @@ class Merged:
             self._add_kind(sheet, name, entry)
 
     def _add_rule(self, sheet: Sheet, name: str, rule: Mapping[str, Any]) -> None:
-        where: Where = ("rules", name)
-        before = self.rules.get(name, {})
-        both = {**before, **rule}
-        self.rules[name] = {
-            key: value for key, value in both.items() if value is not None or key not in before
-        }
+        self._merge(sheet, self.rules, ("rules", name), rule)
+
+    def _add_fitness(self, sheet: Sheet, name: str, row: Mapping[str, Any] | None, *, overlay: bool) -> None:
+        """An overlay may forbid what was allowed, and allow what nobody has spoken of."""
+        where: Where = ("inference", name)
+        before = self.inference.get(name)
+        if before is not None and not overlay:
+            self._refuse(sheet, where, "stands in another file as well; one of them has to go")
+        elif before is not None and before.get("serves") == "nothing":
+            self._refuse(sheet, where, "serves nothing, and no overlay changes that")
+        elif row is None:
+            self.inference.pop(name, None)
+        else:
+            self._merge(sheet, self.inference, where, row)
+            self.granted |= {name} if overlay else set()
+
+    def _merge(
+        self, sheet: Sheet, section: dict[str, dict[str, Any]], where: Where, entry: Mapping[str, Any]
+    ) -> None:
+        """Field by field; `null` takes a field's default."""
+        name = str(where[-1])
+        before = section.get(name, {})
+        both = {**before, **entry}
+        section[name] = {key: value for key, value in both.items() if value is not None or key not in before}
         self._from.setdefault(where, (sheet, where))
-        for key in rule:
+        for key in entry:
             self._from[*where, key] = (sheet, (*where, key))
 
     def _remove(self, sheet: Sheet, name: str, *, overlay: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +12,7 @@ from remediator.model.decision import Reason
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.policy import catalogue
-from remediator.policy.check import Book, checked, keys
+from remediator.policy.check import Book, checked
 from remediator.policy.facts import facts_of
 from remediator.policy.files import gather
 from remediator.policy.rule import Rule
@@ -38,20 +37,25 @@ class Rules:
     """All rules, where each was written, and the hash of their files, which every decision quotes."""
 
     def __init__(self, book: Book, digest: str, places: Mapping[str, str]) -> None:
+        self._take(book, digest, places)
+
+    def _take(self, book: Book, digest: str, places: Mapping[str, str]) -> None:
         self.rules: Mapping[str, Rule] = book.rules
         self.kinds = book.kinds
         self.catalogue = book.catalogue
+        self.inference = book.inference
         self.digest = digest
         self.places = places
         self._book = book
-        self._index: dict[tuple[str, int | None], list[str]] = defaultdict(list)
-        for name in book.ranked:
-            for key in keys(book.rules[name]):
-                self._index[key].append(name)
+
+    def adopt(self, newer: Rules) -> None:
+        """Say what another policy says, to all who hold this one; done by the core, between signals."""
+        self._take(newer._book, newer.digest, newer.places)
 
     def read(self, signal: Signal, machine: Machine | None = None) -> Reading:
         """What the rules say about the signal; what cannot be told, or is told twice, is never acted on."""
-        names, book = self._index.get((signal.kind, signal.code)), self._book
+        book = self._book  # another thread may adopt a newer one meanwhile
+        names = book.index.get((signal.kind, signal.code))
         if not names:
             kind = book.kinds.get(signal.kind)
             known = kind is None or book.catalogue.knows(kind.codes, signal.code)
@@ -63,7 +67,7 @@ class Rules:
             if condition is not None and facts is None:
                 facts = facts_of(signal, machine, book.kinds[signal.kind])
             said[name] = True if condition is None else condition.holds(facts or {})
-        return self._weigh(said)
+        return _weigh(book, said)
 
     def find(self, signal: Signal, machine: Machine | None = None) -> tuple[str, Rule] | None:
         """The rule that speaks about the signal, and its name."""
@@ -72,27 +76,29 @@ class Rules:
 
     def about(self, kind: str, code: int | None) -> list[tuple[str, Rule]]:
         """All rules that may speak about signals of this kind and code, each before those it goes over."""
-        return [(name, self.rules[name]) for name in self._index.get((kind, code), ())]
+        return [(name, self.rules[name]) for name in self._book.index.get((kind, code), ())]
 
-    def _weigh(self, said: Mapping[str, bool | None]) -> Reading:
-        """The first rule whose condition holds; one that nothing orders beside it makes it doubtful."""
-        holding = [name for name, holds in said.items() if holds]
-        unsure = tuple(name for name, holds in said.items() if holds is None)
-        if not holding:
-            return Reading(reason="condition-unknown", about=unsure) if unsure else _SILENCE
-        first = holding[0]
-        doubts = self._rivals(first, unsure)
-        if doubts:
-            return Reading(reason="condition-unknown", about=doubts)
-        rivals = self._rivals(first, holding[1:])
-        if rivals:
-            return Reading(reason="rules-contradict", about=(first, *rivals))
-        return Reading(first, self.rules[first])
 
-    def _rivals(self, first: str, others: Sequence[str]) -> tuple[str, ...]:
-        """Those of `others` that want something else than `first` does and that it does not go before."""
-        rule, below = self.rules[first], self._book.below[first]
-        return tuple(name for name in others if name not in below and not rule.agrees(self.rules[name]))
+def _weigh(book: Book, said: Mapping[str, bool | None]) -> Reading:
+    """The first rule whose condition holds; one that nothing orders beside it makes it doubtful."""
+    holding = [name for name, holds in said.items() if holds]
+    unsure = tuple(name for name, holds in said.items() if holds is None)
+    if not holding:
+        return Reading(reason="condition-unknown", about=unsure) if unsure else _SILENCE
+    first = holding[0]
+    doubts = _rivals(book, first, unsure)
+    if doubts:
+        return Reading(reason="condition-unknown", about=doubts)
+    rivals = _rivals(book, first, holding[1:])
+    if rivals:
+        return Reading(reason="rules-contradict", about=(first, *rivals))
+    return Reading(first, book.rules[first])
+
+
+def _rivals(book: Book, first: str, others: Sequence[str]) -> tuple[str, ...]:
+    """Those of `others` that want something else than `first` does and that it does not go before."""
+    rule, below = book.rules[first], book.below[first]
+    return tuple(name for name in others if name not in below and not rule.agrees(book.rules[name]))
 
 
 def load(path: Path = BUILTIN, overlay: Path | None = None) -> Rules:

@@ -112,6 +112,8 @@ class Backfill:
             return False
         self._metrics.signals(SOURCE, "accepted", found.taken)
         self._metrics.signals(SOURCE, "refused", found.refused.total())
+        for reason, count in found.refused.items():
+            self._metrics.doubted(f"alert-{reason}", count)
         return True
 
 

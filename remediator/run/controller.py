@@ -31,7 +31,6 @@ from remediator.notify.channels import Channel, FileChannel, LogChannel
 from remediator.observe import logs
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
-from remediator.policy import rules
 from remediator.run.backfill import Backfill, query_of, sources_of
 from remediator.run.caches import Caches
 from remediator.run.core import Core
@@ -49,6 +48,7 @@ from remediator.run.mirror import Mirror
 from remediator.run.outage import Outage
 from remediator.run.outbox import Outbox
 from remediator.run.silence import Silence
+from remediator.run.site_policy import SitePolicy
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.thresholds import Thresholds
@@ -109,9 +109,10 @@ class Controller:
         self.clock = SystemClock()
         self.health, self.metrics = Health(self.clock), Metrics()
         self.inbox = Inbox()
+        self.site_policy = SitePolicy(settings.policy.overlay, self.metrics, self.inbox.nudge)
+        self.policy = self.site_policy.rules
         self._lock = lock_file(settings.store.url)
         self.store = open_store(settings.store.url)
-        self.policy = rules.load(overlay=settings.policy.overlay)
         self.session = Session(loader(settings.kubernetes.kubeconfig, POOL_SIZE), self.clock)
         self.outage = Outage(self.clock)
         self.caches = Caches(self.session, self.clock, self.inbox.nudge, self._kubelet_lost)
@@ -138,7 +139,9 @@ class Controller:
         self.thresholds = Thresholds(
             query_of(settings), self.inventory, self.intake.submit, self.metrics, self.clock
         )
-        self.forensics = Forensics(query_of(settings), self.inventory, self.intake.submit, self.clock)
+        self.forensics = Forensics(
+            query_of(settings), self.inventory, self.policy, self.intake.submit, self.clock
+        )
         self.backfill = Backfill(
             sources_of(settings), settings.webhook, self.thresholds.submit, self.metrics, self.clock
         )
@@ -168,6 +171,7 @@ class Controller:
         self._thread("thresholds", self.thresholds.run)
         self._thread("forensics", self.forensics.run)
         self._thread("silence", self.silence.run)
+        self._thread("policy", self.site_policy.run)
         for look in self.looks:
             self._thread(look.stage, look.run)
         self.metrics.dry_run(self.settings.dry_run)
@@ -184,6 +188,7 @@ class Controller:
         self.thresholds.stop()
         self.forensics.stop()
         self.silence.stop()
+        self.site_policy.stop()
         for look in self.looks:
             look.stop()
         self.intake.stop()
@@ -270,7 +275,7 @@ class Controller:
         keeper = Keeper(inventory, engine, journal)
         stalled = StalledJobs(inventory, self.policy, limits, cluster, engine, journal)
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
-        core = Core(self.store, engine, triage, journal, self.outage.says)
+        core = Core(self.store, engine, triage, journal, self.outage.says, self.site_policy)
         beat = self.health.loop("core", CORE_LIMIT_S)
         return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
 

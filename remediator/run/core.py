@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import sqlalchemy as sa
 
 from remediator.model.record import Entry
 from remediator.model.view import SlurmView
+from remediator.policy.rules import Rules
 from remediator.run.commands import Commands
 from remediator.run.giveback import GiveBack
 from remediator.run.jumps import LEAST_S
@@ -26,10 +28,21 @@ RECONSIDER_S = 5.0
 NOTHING_SEEN = SlurmView()
 
 
+class NewRules(Protocol):
+    """Where a newer policy comes from."""
+
+    def newer(self) -> Rules | None:
+        """One that is not in force yet."""
+
+    def taken(self, newer: Rules) -> None:
+        """It is in force, and on the record."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """What one turn did: work for the workers, when to come back at the latest, and sentences for the log.
-    `waiting` signals have yet to be judged, with their companions.
+    `waiting` signals have yet to be judged, with their companions; `doubts` says in one word each why signals
+    led to nothing.
     """
 
     calls: tuple[Call, ...]
@@ -39,11 +52,12 @@ class Turn:
     treated: frozenset[str]
     entries: tuple[Entry, ...]
     waiting: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 class Core:
     """Holds no state a restart would miss, except which calls are with the workers and that it has begun.
-    `frozen` says why no step is taken at present.
+    `frozen` says why no step is taken at present, `site` has the policy when its files have changed.
     """
 
     def __init__(
@@ -53,6 +67,7 @@ class Core:
         triage: Triage,
         journal: Journal,
         frozen: Callable[[], str | None] = lambda: None,
+        site: NewRules | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -61,6 +76,7 @@ class Core:
         self._commands = Commands(journal, give_back)
         self._journal = journal
         self._frozen = frozen
+        self._site = site
         # With what the clock was set by since each was handed out.
         self._in_flight: dict[Place, float] = {}
         self._begun = False
@@ -79,8 +95,10 @@ class Core:
         known = {place: set_by + jump for place, set_by in self._in_flight.items()}
         back = {answer.call.place for answer in answers}
         flying = {place: set_by for place, set_by in known.items() if place not in back}
+        newer = self._site.newer() if self._site else None
         with self._store.write() as connection:
             demand(connection, self._journal.epoch)
+            self._adopt(connection, newer, now)
             self._keep_time(connection, now, jump)
             if not self._begun:
                 life.begin(connection, now)
@@ -95,6 +113,8 @@ class Core:
             calls, later = self._next(connection, frozenset(flying), now)
             open_incidents = incidents.open_count(connection)
             waiting, due_at = signals.waiting(connection)
+        if self._site and newer:
+            self._site.taken(newer)
         self._begun = True
         self._in_flight = flying | {place: 0.0 for call in calls for place in call.places}
         wake_at = min(at for at in (later, due_at, now + RECONSIDER_S) if at is not None)
@@ -102,7 +122,18 @@ class Core:
             wake_at = now
         sentences = tuple(judged + admitted)
         entries = self._journal.take()
-        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, entries, waiting)
+        doubts = self._triage.doubts
+        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, entries, waiting, doubts)
+
+    def _adopt(self, connection: sa.Connection, newer: Rules | None, now: float) -> None:
+        """A changed overlay counts from the next signal on; what is decided stays decided."""
+        if newer is None:
+            return
+        why = f"the site's policy has changed: {len(newer.rules)} rules, policy {newer.digest}"
+        self._journal.record(
+            connection, "policy-changed", None, now, why=why, detail={"policy": newer.digest}
+        )
+        self._triage.rules.adopt(newer)
 
     def _next(
         self, connection: sa.Connection, busy: frozenset[Place], now: float

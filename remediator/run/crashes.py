@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from remediator.model.job_end import JobEnd
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 from remediator.model.strike import Strike
-from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, is_crash
+from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, no_crash
 from remediator.policy.rules import Rules
 from remediator.run.suspects import DAY_S, suspected
 from remediator.settings import Crashes as Limits
@@ -87,10 +88,11 @@ class Crashes:
         now: float,
     ) -> Judged:
         covering = self._covering(connection, end)
-        if is_crash(end) and end.ended >= _watching_since(connection):
+        spared = no_crash(signal, self._rules)
+        if not spared and end.ended >= _watching_since(connection):
             struck = self._strikes(connection, signal, end, machines, covering)
             self._count(connection, struck, end, now)
-        crash = self._crash(connection, end, machines, covering, now)
+        crash = replace(self._crash(connection, end, machines, covering, now), no_crash=spared)
         restart = self._owned(connection, end) or decide_restart(crash)
         if restart.tell and not self._engine.dry_run:
             message = notices.left_failed(end.run, restart.sentence)

@@ -14,7 +14,8 @@ from remediator.model.job_end import JobEnd
 from remediator.model.signal import Signal
 from remediator.model.track import Track
 from remediator.observe.logs import logger
-from remediator.policy.crashes import is_crash
+from remediator.policy.crashes import no_crash
+from remediator.policy.rules import Rules
 from remediator.run.looks import Submit
 from remediator.signals.crash_readings import readings
 from remediator.signals.forensics import forensic
@@ -51,9 +52,10 @@ class _Crash:
 class Forensics:
     """Stands between the look at ended jobs and the intake; `ask` is None where there is no Prometheus."""
 
-    def __init__(self, ask: Ask | None, hosts: Hosts, submit: Submit, clock: Clock) -> None:
+    def __init__(self, ask: Ask | None, hosts: Hosts, rules: Rules, submit: Submit, clock: Clock) -> None:
         self._ask = ask
         self._hosts = hosts
+        self._rules = rules
         self._submit = submit
         self._clock = clock
         self._waiting: dict[str, _Crash] = {}
@@ -64,7 +66,7 @@ class Forensics:
         """Hand over to the intake, and note which crashes are to be looked into."""
         self._submit(signals)
         for signal in signals:
-            if signal.kind == JOB_ENDED:
+            if signal.kind == JOB_ENDED and not no_crash(signal, self._rules):
                 self._note(JobEnd.model_validate(signal.detail))
 
     def run(self) -> None:
@@ -92,8 +94,6 @@ class Forensics:
                 self._waiting.pop(crash.end.run.key, None)
 
     def _note(self, end: JobEnd) -> None:
-        if not is_crash(end):
-            return
         now, ago = self._clock.steady(), max(0.0, self._clock.now() - end.ended)
         # A worker that is on no node is a node of the job all the same: one that nobody reads.
         nodes = tuple(dict.fromkeys(self._hosts.node_of(worker) or worker for worker in end.run.nodes))

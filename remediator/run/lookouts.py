@@ -12,6 +12,7 @@ from remediator.run.inventory import CachedInventory
 from remediator.run.job_ends import JobEnds
 from remediator.run.looks import Look, Submit
 from remediator.run.ranks import Ranks
+from remediator.run.slow_saves import SlowSaves
 from remediator.run.soperator import Soperator
 from remediator.settings import Settings
 from remediator.signals import conditions, reporters
@@ -34,6 +35,7 @@ def lookouts(
     """All of them; nobody has looked yet. `ended` takes what the look at ended jobs finds."""
     nodes, pods = caches.nodes.objects, caches.pods.objects
     idle_s = settings.slurm.poll_idle_s
+    globs = {name: pool.checkpoint_glob for name, pool in settings.pools.items() if pool.checkpoint_glob}
     table, watched = reporters.load(overlay=settings.policy.overlay), Began(store, conditions.WATCH)
     ask, flat_s = query_of(settings), settings.stalls.flat_s
     compared = (
@@ -47,4 +49,5 @@ def lookouts(
         Soperator(slurm, inventory, nodes, submit, clock, idle_s),
         NodeConditions(table, inventory, nodes, pods, watched, metrics, submit, clock),
         Drains(listed, inventory, nodes, store, submit, clock),
+        SlowSaves(slurm, globs, store, submit, clock),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from remediator.clock import Clock
@@ -17,7 +18,9 @@ from remediator.workflow.calls import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
-LOUD = frozenset({"overdue", "incident-held", "condition-lost", "incident-yields", "clock-set"})
+LOUD = frozenset(
+    {"overdue", "incident-held", "condition-lost", "incident-yields", "clock-set", "policy-changed"}
+)
 REQUEUES = frozenset({"release-jobs", "restart-job"})
 log = logger(stage="core")
 
@@ -82,6 +85,8 @@ class CoreLoop:
             write(what, incident=entry.incident, step=entry.step, subject=entry.subject, why=entry.why)
             if entry.action == "decision":
                 self._metrics.decided(str(entry.detail.get("plan")))
+        for reason, count in Counter(turn.doubts).items():
+            self._metrics.doubted(reason, count)
         for answer in answers:
             self._count(answer)
         self._metrics.incidents_open(turn.open_incidents)

@@ -1,4 +1,4 @@
-"""What is only recorded and people shall hear of all the same: once an hour for each kind and code."""
+"""What is only recorded and people shall hear of all the same: once an hour for each kind, code and pool."""
 
 from __future__ import annotations
 
@@ -19,3 +19,15 @@ def tell_once(connection: sa.Connection, signal: Signal, decision: Decision, now
         return
     text = f"{beginning}first seen within the hour on {signal.node}; {decision.sentence}"
     outbox.put(connection, "", [notices.look(text)], now)
+
+
+def tell_of_slow_save(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> str:
+    """The job's owner hears of it, operators once an hour for each pool; the sentence for the record."""
+    says, user = str(signal.detail.get("says")), str(signal.detail.get("user"))
+    beginning = says.partition(":")[0]
+    if not outbox.told_since(connection, f"{beginning}:", now - HOUR_S):
+        more = "`remediator doctor` names every such job: runbooks/checkpoints.md"
+        outbox.put(connection, "", [notices.look(f"{says}; {more}")], now)
+    if user and not dry_run:
+        outbox.put(connection, "", [notices.slow_save(user, str(signal.detail.get("why")))], now)
+    return f"{says}: people are told, nothing is written"

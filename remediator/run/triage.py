@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from remediator.incidents.correlate import boot_of, of_another
 from remediator.incidents.evidence import is_asked_first
-from remediator.model.decision import Decision
+from remediator.model.decision import UNKNOWN, Decision
 from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
@@ -20,13 +20,15 @@ from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
 from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.storeview import StoreView
-from remediator.run.tellings import tell_once
+from remediator.run.tellings import tell_of_slow_save, tell_once
 from remediator.run.weighing import AGAIN_S, Later, named, weigh
 from remediator.run.worsening import Worsening
 from remediator.signals.answers import ANSWERS
 from remediator.signals.drains import DRAIN_OVER
+from remediator.signals.episodes import REFUSED
 from remediator.signals.forensics import FORENSICS
 from remediator.signals.lost_runs import LOST_RUN
+from remediator.signals.saves import SLOW
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
 from remediator.store import incidents, outbox, signals
@@ -69,6 +71,7 @@ class Triage:
         self._journal = journal
         self.openings = Openings(inventory, rules, ledger, engine, journal)
         self._worsening = Worsening(rules, ledger, engine, self.openings)
+        self._doubts: list[str] = []
 
     @property
     def inventory(self) -> Inventory:
@@ -80,11 +83,17 @@ class Triage:
         """The policy that is applied."""
         return self._rules
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why signals of the last judgement lead to nothing: a word for each that is unknown in some way."""
+        return tuple(self._doubts)
+
     def judge(self, connection: sa.Connection, now: float) -> tuple[list[str], bool]:
         """Judge what is new: one sentence per signal, and whether there may be more. One that waits, for its
         companions or for its node's boot to settle, stands before no other.
         """
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
+        self._doubts = []
         verdicts: list[signals.Verdict] = []
         later: dict[int, float] = {}
         last, more = signals.FIRST, True
@@ -108,6 +117,8 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
     ) -> Judged | Later | None:
         """A sentence and the incident it is about; a signal that cannot be judged stops no other."""
+        if signal.kind == REFUSED:
+            return f"alerts by {signal.source} were refused: {signal.detail.get('reason')}", None
         if is_asked_first(signal):
             return f"{signal.what} on {signal.node}: Prometheus is asked before this counts", None
         try:
@@ -117,7 +128,8 @@ class Triage:
             raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
-            return f"internal error {type(error).__name__}: {signal.node} is left alone, see the log", None
+            why = f"internal error {type(error).__name__}: {signal.node} is left alone, see the log"
+            return self._doubt("internal-error", why)
 
     def _judge_own(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -137,8 +149,8 @@ class Triage:
             return noted, None
         if signal.kind == DRAIN_OVER:
             return self.openings.drain_over(connection, signal, now)
-        if signal.kind in TOLD:
-            return _told(connection, signal, now)
+        if signal.kind in TOLD or signal.kind == SLOW:
+            return _told(connection, signal, now, dry_run=self._engine.dry_run)
         return self._judge_one(connection, view, signal, now)
 
     def _judge_end(
@@ -165,10 +177,13 @@ class Triage:
         boot = boot_of(signal, machine.boot_id, now) if machine else "present"
         if boot == "unsettled":
             return None
+        what = f"{signal.what} on {signal.node}"
         if boot == "older":
-            return f"{signal.what} on {signal.node} is from an older boot: recorded", None
+            return self._doubt("older-boot", f"{what} is from an older boot: recorded")
         if machine is not None and of_another(signal, machine.created):
-            return f"{signal.what} on {signal.node} began before this machine bore that name: recorded", None
+            return self._doubt(
+                "another-machine", f"{what} began before this machine bore that name: recorded"
+            )
         existing = incidents.open_for(connection, machine.key) if machine else None
         if existing is not None and existing.dry_run and not self._engine.dry_run:
             self._engine.end_dry_run(connection, existing, now)
@@ -191,18 +206,26 @@ class Triage:
         decision = quoting(signal, decide(signal, machine, self._rules, view.of(machine)))
         if machine is None or decision.action == "record":
             tell_once(connection, signal, decision, now)
+            if decision.reason in UNKNOWN:
+                return self._doubt(decision.reason, decision.sentence)
             return decision.sentence, None
         weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
         if isinstance(weighed, Later):
             self._sighted(connection, view, signal, machine, decision, now)
             return weighed
         if not weighed.enough:
-            return f"{decision.cause} on {signal.node}: {weighed.sentence}", None
+            why = f"{decision.cause} on {signal.node}: {weighed.sentence}"
+            return self._doubt(weighed.reason, why) if weighed.reason else (why, None)
         decision = named(decision, weighed)
         with connection.begin_nested():  # the only writes that an error may have to take back
             incident = self.openings.open(connection, signal, machine, decision, now, weighed.followed_by)
         view.started()
         return decision.sentence, incident.id
+
+    def _doubt(self, reason: str, sentence: str) -> Judged:
+        """Nothing is done, and that is counted; the record has the reason too."""
+        self._doubts.append(reason)
+        return f"{sentence}{'' if f'({reason})' in sentence else f' ({reason})'}", None
 
     def _sighted(
         self,
@@ -267,8 +290,10 @@ def _noted(signal: Signal) -> str | None:
     return f"{says}: recorded, that is Soperator's to act on" if signal.kind in NOTED else None
 
 
-def _told(connection: sa.Connection, signal: Signal, now: float) -> Judged:
+def _told(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> Judged:
     """What is no evidence against a machine, but wants somebody to look."""
+    if signal.kind == SLOW:
+        return tell_of_slow_save(connection, signal, now, dry_run=dry_run), None
     says = str(signal.detail.get("says"))
     outbox.put(connection, "", [notices.look(says)], now)
     return f"{says}: people are told, nothing is written", None

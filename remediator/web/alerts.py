@@ -67,6 +67,8 @@ class Alerts:
         refused = found.refused.total()
         self._metrics.signals(SOURCE, "accepted", found.taken)
         self._metrics.signals(SOURCE, "refused", refused)
+        for reason, count in found.refused.items():
+            self._metrics.doubted(f"alert-{reason}", count)
         return JSONResponse({"accepted": found.taken, "ignored": found.ignored, "refused": refused})
 
     async def _handle(self, request: Request) -> Converted:

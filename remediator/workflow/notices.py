@@ -40,6 +40,15 @@ def look(why: str) -> Message:
     return Message(audience="operators", urgency="page", text=why)
 
 
+def slow_save(user: str, why: str) -> Message:
+    """Should the job have to leave its node, it could not save in time."""
+    text = (
+        f"Your job may lose work if its node fails: {why} when it is told to leave. Save asynchronously, or "
+        f"more often."
+    )
+    return Message(audience=f"user:{user}", urgency="tell", text=text)
+
+
 def to_owner(incident: Incident, run: JobRun) -> Message:
     """What happens to somebody's job, and what the owner can do."""
     job = _named(run)

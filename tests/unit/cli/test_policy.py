@@ -47,6 +47,19 @@ def test_an_overlay_of_the_settings_is_checked_with_them(run: Run, tmp_path: Pat
     assert "T0, record" in run("explain", "79", "--settings", settings).stdout
 
 
+def test_check_says_what_an_overlay_changes(run: Run, tmp_path: Path) -> None:
+    mine = f"{{{RULE}, plan: record, page: true}}"
+    site = overlay(tmp_path, f"gpu-off-the-bus: {{plan: record, why: we say so}}, noise: null, mine: {mine}")
+    found = run("check", site)
+    changes = [line.strip() for line in found.stdout.splitlines() if line.startswith("  ")]
+    assert changes == [
+        "changes gpu-off-the-bus: plan replace -> record, why",
+        "adds mine: T1, record",
+        "removes noise",
+    ]
+    assert json.loads(run("check", site, "--json").stdout)["changes"] == changes
+
+
 def test_a_refused_overlay_is_status_2_with_every_problem(run: Run, tmp_path: Path) -> None:
     site = overlay(tmp_path, "gpu-off-the-bus: {plan: explode}, power-cable: {tier: T7}")
     found = run("check", site)
@@ -168,6 +181,15 @@ def test_what_is_no_file_of_alerts_is_refused(run: Run, tmp_path: Path, text: st
         (["18005"], ["SXid 18005: NVLIPT", "no rule speaks about it: recorded"]),
         (["154"], ["when recovery_to == 2 ||", "when recovery_to == 5"]),
         (["163"], ["no rule speaks about it: recorded (Disengaged"]),
+        (["74"], ["rule nvlink-error ", "  inference: pods with one GPU, once the GPU was reset"]),
+        (["95"], ["T1, replace, now", "  inference: nothing: whatever computed on the GPU may be wrong"]),
+        (
+            ["20034"],
+            ["T1, validate\n", "  inference: nothing: policies/inference.yaml does not say otherwise"],
+        ),
+        (["gpu-hot"], ["gpu-hot: a kind of signals", "rule thermal-hot (policies/thermal.yaml:"]),
+        (["job-aborted"], ["rule job-aborted: the job aborted", "a strike against its nodes"]),
+        (["thermal-hot"], ["rule thermal-hot: GPU above", "inference: anything, once its power is capped"]),
         (["999"], ["XID 999: is in no catalogue", "people are told once an hour"]),
         (["31999"], ["SXid 31999: is in no catalogue"]),
     ],
@@ -183,7 +205,8 @@ def test_a_code_is_explained(run: Run, words: list[str], says: list[str]) -> Non
 def test_what_is_no_code_is_refused(run: Run) -> None:
     found = run("explain", "hot")
     assert found.exit_code == 2
-    assert "write 79, xid79 or sxid20034" in found.stderr
+    assert "write 79, xid79, sxid20034 or gpu-hot" in found.stderr
+    assert "did you mean thermal-hot?" in run("explain", "termal-hot").stderr
 
 
 def test_the_cases_that_come_with_the_service_hold(run: Run) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from remediator.errors import BadInput
 from remediator.model.job_end import JobEnd
 from remediator.model.run import JobRun
-from remediator.policy.crashes import STORM, Crash, decide_restart, is_crash
+from remediator.model.signal import Signal
+from remediator.policy.crashes import STORM, Crash, decide_restart, no_crash
+from remediator.policy.rules import load
 
 RUN = JobRun(job_id=12, submit_time=100, restart_count=0, address="12", user="alice", nodes=("w-0",))
 END = JobEnd(run=RUN, job="12", work="alice/train", state="FAILED", code=1, began=1000.0, ended=2000.0)
@@ -23,6 +27,13 @@ CRASH = Crash(
     lately=1,
     now=2010.0,
 )
+
+
+def handed_in(end: JobEnd) -> Signal:
+    return Signal(
+        source="slurm", node="", boot_id="", kind="job-ended", seen_at=2000.0, received_at=2001.0, dedupe="d",
+        detail=end.model_dump(mode="json"),
+    )  # fmt: skip
 
 
 def ended(**changes: object) -> JobEnd:
@@ -47,7 +58,28 @@ def ended(**changes: object) -> JobEnd:
     ],
 )
 def test_a_crash_is_an_end_nobody_asked_for(end: JobEnd, crash: bool) -> None:
-    assert is_crash(end) is crash
+    assert (no_crash(handed_in(end), load()) == "") is crash
+
+
+def test_a_site_says_itself_which_exit_code_is_no_crash(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(
+        "version: 1\nkinds: {job-ended: {samples: [{state: FAILED, exit_code: 77, signal: 0}]}}\nrules:\n"
+        "  settings-are-wrong: {kinds: [job-ended], when: exit_code == 77, over: [job-crashed], tier: T3,\n"
+        "    plan: record, cause: its settings are wrong, why: no restart mends them, source: our trainer}\n"
+    )
+    rules = load(overlay=site)
+    assert no_crash(handed_in(ended(code=77)), rules) == "its settings are wrong"
+    assert no_crash(handed_in(ended(code=78)), rules) == ""
+
+
+def test_no_rule_takes_a_node_out_for_a_crash_alone(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("version: 1\nrules: {job-crashed: {plan: validate}}\n")
+    with pytest.raises(
+        BadInput, match=r"site\.yaml:2:23: .*no evidence against a node: record or restart-job"
+    ):
+        load(overlay=site)
 
 
 def test_a_crash_without_evidence_restarts_the_job() -> None:
@@ -59,7 +91,7 @@ def test_a_crash_without_evidence_restarts_the_job() -> None:
 
 
 AGAINST = {
-    "no crash": replace(CRASH, end=ended(code=143)),
+    "somebody ended the job, recorded": replace(CRASH, no_crash="somebody ended the job"),
     "before its end was watched": replace(CRASH, watching_since=2001.0),
     "Slurm itself requeues": replace(CRASH, end=ended(state="NODE_FAIL")),
     "--no-requeue": replace(

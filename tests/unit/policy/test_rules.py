@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from remediator.errors import BadInput
 from remediator.model.machine import Machine
 from remediator.policy.decide import Situation, decide
-from remediator.policy.rules import Rules, load
+from remediator.policy.rules import BUILTIN, Rules, load
 from tests.unit.policy.inputs import machine, xid
 
 FREE = Situation(last_closed=None)
@@ -262,6 +263,13 @@ def test_a_folder_of_overlays_is_read_without_what_kubernetes_hides_in_it(tmp_pa
     policy(folder, "version: 1\nrules: {gpu-off-the-bus: {tier: T1}}", "b.yaml")
     with pytest.raises(BadInput, match=r"b\.yaml:2:9.*stands in .*a\.yaml as well"):
         load(overlay=folder)
+
+
+@pytest.mark.parametrize("file", sorted(BUILTIN.glob("**/*.yaml")), ids=lambda file: str(file.name))
+def test_no_text_of_the_service_is_cut_by_a_comment(file: Path) -> None:
+    """YAML takes ` #1174` behind a plain text for a comment."""
+    lines = [line for line in file.read_text().splitlines() if re.search(r" #\w", line)]
+    assert [line for line in lines if not re.search(r"""["'].* #.*["']""", line)] == []
 
 
 def test_an_empty_folder_is_no_policy(tmp_path: Path) -> None:

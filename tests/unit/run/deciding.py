@@ -15,7 +15,7 @@ from remediator.model.machine import Machine
 from remediator.model.plan import StepRow
 from remediator.model.signal import Signal
 from remediator.policy import rules
-from remediator.run.core import Core, Turn
+from remediator.run.core import Core, NewRules, Turn
 from remediator.run.triage import Triage
 from remediator.settings import Budgets
 from remediator.settings.tree import KnownBad
@@ -33,7 +33,14 @@ NO_BUDGET = Budgets(enabled=False)
 class Deciding:
     """Machines by name, a store, and one core in epoch 1."""
 
-    def __init__(self, folder: Path, budgets: Budgets = NO_BUDGET) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        budgets: Budgets = NO_BUDGET,
+        policy: rules.Rules | None = None,
+        site: NewRules | None = None,
+    ) -> None:
+        self.policy, self.site_policy = policy or rules.load(), site
         self.clock = ManualClock()
         self.store: Store = open_store(f"sqlite:///{folder}/s.db")
         self.machines: dict[str, Machine] = {}
@@ -49,7 +56,8 @@ class Deciding:
         journal = Journal("me", epoch)
         ledger = Ledger(self.budgets, self.pool_size, journal)
         engine = Engine(journal, "test", ledger)
-        return Core(self.store, engine, Triage(self, rules.load(), ledger, engine, journal), journal)
+        triage = Triage(self, self.policy, ledger, engine, journal)
+        return Core(self.store, engine, triage, journal, site=self.site_policy)
 
     def machine(self, name: str) -> Machine | None:
         """The Inventory of this world."""

@@ -18,6 +18,7 @@ from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.job_end import JobEnd
 from remediator.model.run import JobRun
 from remediator.model.signal import Signal
+from remediator.policy import rules
 from remediator.run.forensics import GIVE_UP_S, MOST, SETTLE_S, Forensics
 from remediator.signals.crash_readings import readings
 from remediator.signals.forensics import FORENSICS, forensic
@@ -51,7 +52,8 @@ class World:
         self.clock, self.prometheus = ManualClock(1_000_000.0), FakePrometheus()
         self.taken: list[Signal] = []
         self.store_fails = False
-        self.forensics = Forensics(self.prometheus if monitored else None, self, self.submit, self.clock)
+        asked = self.prometheus if monitored else None
+        self.forensics = Forensics(asked, self, rules.load(), self.submit, self.clock)
 
     def node_of(self, worker: str) -> str | None:
         return worker.removeprefix("worker-")

@@ -145,6 +145,13 @@ def test_the_loop_sleeps_until_the_turn_says() -> None:
     assert here.core.at[:2] == [start, start + 3.0]
 
 
+def test_what_is_unknown_is_counted_by_its_reason() -> None:
+    here = Loop(lambda: turn(doubts=("no-node", "one-witness", "no-node")))
+    here.loop.run()
+    counted = "remediator_signals_unknown_total"
+    assert [here.metric(counted, reason=one) for one in ("no-node", "one-witness", "older-boot")] == [2, 1, 0]
+
+
 def test_every_call_of_a_turn_goes_to_a_worker() -> None:
     calls = (call("drain-slurm", may_act=True), call("survey"))
     here = Loop(lambda: turn(calls=calls))
