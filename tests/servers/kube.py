@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -24,10 +23,11 @@ from remediator.clock import SystemClock
 from remediator.kube import paths
 from remediator.kube.errors import Conflict
 from remediator.kube.session import Session, connect
+from tests.servers.ports import free_ports
 
 CACHE = Path(os.environ.get("REMEDIATOR_CACHE", str(Path.home() / ".cache/remediator")))
 BINARY = CACHE / "bin/kube"
-START_S = 60.0
+START_S = 180.0
 USERS = {"admin": "system:masters", "remediator": "", "nobody": ""}
 RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
@@ -64,7 +64,7 @@ class KubeServer:
 
     def __init__(self, work: Path) -> None:
         self.work = work
-        self.port, self._etcd_port, peer = _free_ports(3)
+        self.port, self._etcd_port, peer = free_ports(3)
         self.url = f"https://127.0.0.1:{self.port}"
         self.audit_log = work / "audit.log"
         self._peer = peer
@@ -289,11 +289,3 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
     if process is not None and process.poll() is None:
         process.kill()
         process.wait(timeout=10)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(sock.getsockname()[1]) for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from deploy.setup.parts import ensure
+from tests.servers.ports import free_ports
 from tests.servers.slurm import wait_for
 
 Made = tuple[str, Mapping[str, str], Iterable[tuple[float, float]]]
@@ -25,7 +25,7 @@ def prometheus(folder: Path, series: Iterable[Made]) -> Iterator[str]:
     (folder / "prometheus.yml").write_text("scrape_configs: []\n")
     build = ["tsdb", "create-blocks-from", "openmetrics", f"{folder}/samples", f"{folder}/data"]
     subprocess.run([str(programs / "promtool"), *build], check=True, capture_output=True)
-    port = _free_port()
+    (port,) = free_ports(1)
     options = {
         "config.file": folder / "prometheus.yml", "storage.tsdb.path": folder / "data",
         "storage.tsdb.retention.time": "100y", "web.listen-address": f"127.0.0.1:{port}",
@@ -37,7 +37,7 @@ def prometheus(folder: Path, series: Iterable[Made]) -> Iterator[str]:
         )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_for("Prometheus", lambda: _is_ready(url), 30, every=0.05)
+        wait_for("Prometheus", lambda: _is_ready(url), 90, every=0.05)
         yield url
     finally:
         server.terminate()
@@ -58,9 +58,3 @@ def _is_ready(url: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

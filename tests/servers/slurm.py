@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -105,7 +106,7 @@ def count_requests(rest_log: str, method: str, path: str) -> int:
     return len(re.findall(rf" {method} /slurm/v[0-9.]+/{re.escape(path)}$", rest_log, re.MULTILINE))
 
 
-def wait_for(what: str, check: Callable[[], object], timeout: float = 30.0, every: float = 0.05) -> None:
+def wait_for(what: str, check: Callable[[], object], timeout: float = 60.0, every: float = 0.05) -> None:
     """Poll until `check()` is true, or fail naming `what`."""
     end = time.monotonic() + timeout
     while not check():
@@ -124,6 +125,12 @@ def pyslurm_layer() -> Path | None:
     """Where the project's setup put pyslurm for that root, if it did: it lies over the root."""
     layer = CACHE / "pyslurm"
     return layer if (layer / "opt/pyslurm").exists() else None
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody answers at a Unix socket: its file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as door:
+        return door.connect_ex(str(path)) == 0
 
 
 def _only_child(pid: int) -> int | None:
@@ -259,7 +266,7 @@ class SlurmServer:
         """Start slurmctld and wait until it answers."""
         self._spawn("slurmctld", self.ctld_log, "setpriv", "--reuid=slurm", "--regid=slurm", "--init-groups",
                     "slurmctld", "-D")  # fmt: skip
-        wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False))
+        wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False), 90)
 
     def restart_ctld(self, signum: int = signal.SIGTERM) -> None:
         """End slurmctld (SIGTERM saves its state, SIGKILL may not), start it again in another second."""
@@ -285,7 +292,7 @@ class SlurmServer:
         )
         self._spawn("slurmrestd", self.rest_log, "setpriv", "--reuid=rest", "--regid=rest", "--init-groups",
                     "slurmrestd", *args, env={"SLURM_JWT": "daemon"})  # fmt: skip
-        wait_for("slurmrestd", self.socket.exists)
+        wait_for("slurmrestd", lambda: _listens(self.socket))
 
     def pyslurm_socket(self) -> Path:
         """Where the pyslurm worker listens, run inside as a user who cannot read Slurm's key."""
@@ -322,14 +329,24 @@ class SlurmServer:
         """Cancel every job, resume every node and wait until all is idle."""
         self.run("scancel", "--state=RUNNING", "--signal=KILL", "--full", check=False)
         for name in NODES:
-            self.run("scontrol", "update", f"nodename={name}", "state=RESUME", check=False)
-        wait_for("an idle cluster", self._is_idle, every=0.2)
+            self._resume(name)
+        wait_for("an idle cluster", self._is_idle, 120, every=0.2)
 
     def _is_idle(self) -> bool:
         self.run("scancel", "--user=alice", check=False)
         jobs = self.run("squeue", "-h", "-a")
-        nodes = self.run("sinfo", "-h", "-N", "-o", "%T").split()
-        return not jobs and nodes.count("idle") == len(NODES)
+        nodes = dict(line.split() for line in self.run("sinfo", "-h", "-N", "-o", "%N %T").splitlines())
+        for name, state in nodes.items():
+            if state.startswith(("down", "drain")):  # a slurmd that had no processor for half a minute, too
+                self._resume(name)
+        return not jobs and list(nodes.values()).count("idle") == len(NODES)
+
+    def _resume(self, name: str) -> None:
+        self.run("scontrol", "update", f"nodename={name}", "state=RESUME", check=False)
+
+    def saved(self) -> str:
+        """Which of its saves slurmctld has made last; it makes one within 5 s of a change."""
+        return self.run("stat", "-c", "%i %.9Y", "/var/spool/slurmctld/job_state", check=False)
 
 
 @pytest.fixture(scope="session")

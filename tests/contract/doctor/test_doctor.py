@@ -93,9 +93,9 @@ def test_a_token_that_expired_or_is_somebody_elses_is_an_error(
     root = findings(of_slurm(slurm_server, tmp_path, user="root"))
     assert (root["Slurm token"].level, "'root'" in root["Slurm token"].says) == ("error", True)
     short = of_slurm(slurm_server, tmp_path, lifespan=1)
-    wait_for("the end of the token", lambda: slurm.slurm_token(short).level == "error", 10)
+    wait_for("the end of the token", lambda: slurm.slurm_token(short).level == "error")
     assert "expired" in slurm.slurm_token(short).says
-    wait_for("the refusal", lambda: findings(short)["Slurm answers"].level == "error", 10)
+    wait_for("the refusal", lambda: findings(short)["Slurm answers"].level == "error")
 
 
 @pytest.mark.kube

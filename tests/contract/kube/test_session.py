@@ -31,7 +31,7 @@ PODS = "/api/v1/namespaces/default/pods"
 ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it did not come to pass"
@@ -224,7 +224,7 @@ def test_a_reflector_follows_through_an_api_server_crash_and_stops_at_once(kube_
     wait_for(lambda: {uid: node.resource_version for uid, node in reflector.items().items()} == truth)
     assert reflector.reconnects["lost"] >= 1
     reflector.stop()
-    thread.join(2.0)
+    thread.join(10.0)
     assert not thread.is_alive()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remediator.errors import BadInput
-from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running, started
 
 REASON = "remediator: inc-1 silent node"
 
@@ -31,7 +31,7 @@ def test_down_requeues_the_run_at_once_and_delays_the_next(world: World) -> None
 
 
 def test_down_lets_the_other_nodes_of_the_run_save(world: World) -> None:
-    before = running(world, world.submit(Spec(save=2, nodes=2)))
+    before = started(world, Spec(save=4, nodes=2))
     first, other = before.nodes  # the batch script runs on the first one
     world.port.set_down(other, REASON, deadline=DEADLINE)
     saving = job(world, before.job_id)
@@ -41,7 +41,7 @@ def test_down_lets_the_other_nodes_of_the_run_save(world: World) -> None:
 
 
 def test_down_ends_the_saving_of_a_requeued_run(world: World) -> None:
-    before = running(world, world.submit(Spec(save=5)))
+    before = started(world, Spec(save=5))
     world.port.requeue(before, deadline=DEADLINE)
     world.port.set_down(before.nodes[0], REASON, deadline=DEADLINE)
     after = job(world, before.job_id)

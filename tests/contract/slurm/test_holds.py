@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remediator.errors import BadInput, Blocked
-from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, queued, running
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, queued, running, started
 
 REASON = "remediator: inc-1 silent node"
 
@@ -28,7 +28,7 @@ def test_a_held_job_starts_nowhere_before_it_is_released(world: World) -> None:
 
 
 def test_a_job_can_be_held_while_its_other_nodes_save(world: World) -> None:
-    before = running(world, world.submit(Spec(save=2, nodes=2)))
+    before = started(world, Spec(save=4, nodes=2))
     world.port.set_down(before.nodes[1], REASON, deadline=DEADLINE)
     assert job(world, before.job_id).is_completing
     world.port.hold_job(before.job_id, deadline=DEADLINE)

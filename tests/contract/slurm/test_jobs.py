@@ -8,7 +8,7 @@ import pytest
 
 from remediator.errors import BadInput, Blocked
 from slurm_bridge.model import SlurmJob
-from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running, started
 
 
 def test_an_unknown_job_is_none(world: World) -> None:
@@ -31,7 +31,7 @@ def test_a_running_batch_job_shows_who_and_where(world: World) -> None:
 
 
 def test_requeue_keeps_the_nodes_while_the_job_saves(world: World) -> None:
-    before = running(world, world.submit(Spec(save=3)))
+    before = started(world, Spec(save=4))
     world.port.requeue(before, deadline=DEADLINE)
     saving = job(world, before.job_id)
     assert (saving.state, saving.is_completing, saving.holds_nodes) == ("PENDING", True, True)
@@ -54,7 +54,7 @@ def test_a_requeued_job_waits_121_seconds_with_no_nodes(world: World) -> None:
 
 
 def test_requeue_again_before_the_new_run_starts_has_no_effect(world: World) -> None:
-    before = running(world, world.submit(Spec(save=2)))
+    before = started(world, Spec(save=4))
     world.port.requeue(before, deadline=DEADLINE)
     world.port.requeue(before, deadline=DEADLINE)
     queued(world, before.job_id)
@@ -110,8 +110,7 @@ def test_a_cancelled_job_comes_back_when_it_is_requeued(world: World) -> None:
 
 
 def test_a_job_that_ignores_term_is_gone_after_kill_wait(world: World) -> None:
-    before = running(world, world.submit(Spec(save=inf)))
-    world.until("its script, which ignores TERM", lambda: world.is_up(before.job_id))
+    before = started(world, Spec(save=inf))
     world.port.requeue(before, deadline=DEADLINE)
     after = queued(world, before.job_id)
     assert after.begin_time is not None

@@ -10,17 +10,10 @@ from remediator.errors import Blocked
 from slurm_bridge.either import EitherSlurm
 from slurm_bridge.kinds import LEAVE_TOKEN, TABLE, classify
 from slurm_bridge.model import SlurmJob
-from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running, started
 
 DRAIN = "remediator: inc-1 XID 79"
 UNMAKEABLE = {"unknown"}  # no Slurm shows a job without a state: that row is for answers nobody can read
-
-
-def _up(world: World, spec: Spec) -> SlurmJob:
-    """A job whose script has set its trap."""
-    seen = running(world, world.submit(spec))
-    world.until("the script", lambda: world.is_up(seen.job_id))
-    return seen
 
 
 def _over(world: World) -> SlurmJob:
@@ -30,14 +23,14 @@ def _over(world: World) -> SlurmJob:
 
 
 def _suspended(world: World) -> SlurmJob:
-    job_id = _up(world, Spec()).job_id
+    job_id = started(world, Spec()).job_id
     world.suspend(job_id)
     world.until("the suspension", lambda: job(world, job_id).state == "SUSPENDED")
     return job(world, job_id)
 
 
 def _held(world: World) -> SlurmJob:
-    job_id = _up(world, Spec()).job_id
+    job_id = started(world, Spec()).job_id
     world.hold(job_id)
     return job(world, job_id)
 
@@ -84,7 +77,7 @@ def test_a_scrontab_job_cannot_be_started_early(world: World) -> None:
 
 
 def test_an_expedited_job_saves_and_restarts_elsewhere_at_once(world: World) -> None:
-    before = _up(world, Spec(expedite=True, save=1))
+    before = started(world, Spec(expedite=True, save=1))
     world.port.drain(before.nodes[0], DRAIN, deadline=DEADLINE)
     world.port.requeue(before, deadline=DEADLINE)
     after = running(world, before.job_id, restarts=1)
@@ -114,7 +107,7 @@ def test_a_held_job_saves_and_then_waits_for_its_release(world: World) -> None:
 
 
 def test_a_requeue_that_ends_held_lets_the_job_save_and_its_owner_release_it(world: World) -> None:
-    before = _up(world, Spec())
+    before = started(world, Spec())
     world.port.requeue(before, held=True, deadline=DEADLINE)
     after = queued(world, before.job_id)
     assert world.has_saved(before.job_id)
@@ -129,7 +122,7 @@ def test_a_requeue_that_ends_held_lets_the_job_save_and_its_owner_release_it(wor
 
 
 def test_a_job_that_has_requeued_itself_is_not_held_by_a_late_requeue(world: World) -> None:
-    before = _up(world, Spec(save=2))
+    before = started(world, Spec(save=4))
     world.requeue_by_owner(before.job_id)
     world.port.requeue(before, held=True, deadline=DEADLINE)
     after = queued(world, before.job_id)
@@ -176,7 +169,7 @@ def test_a_job_that_names_the_drained_node_would_not_start_again(world: World) -
 
 
 def test_a_no_kill_job_is_told_by_nothing_and_requeued_like_another(world: World) -> None:
-    before = _up(world, Spec(nodes=2, no_kill=True))
+    before = started(world, Spec(nodes=2, no_kill=True))
     assert classify(before, frozenset(before.nodes)).kind == "batch"
     world.port.requeue(before, deadline=DEADLINE)
     assert queued(world, before.job_id).restart_count == 1
@@ -201,7 +194,7 @@ def test_a_no_kill_job_that_loses_its_last_node_is_requeued(world: World) -> Non
 
 
 def test_a_job_that_requeues_itself_while_it_saves_restarts_once(world: World) -> None:
-    before = _up(world, Spec(save=2))
+    before = started(world, Spec(save=4))
     world.port.requeue(before, deadline=DEADLINE)
     world.requeue_by_owner(before.job_id)
     assert queued(world, before.job_id).restart_count == 1
@@ -210,7 +203,7 @@ def test_a_job_that_requeues_itself_while_it_saves_restarts_once(world: World) -
 
 
 def test_a_requeue_that_comes_after_the_jobs_own_has_no_effect(world: World) -> None:
-    before = _up(world, Spec(save=2))
+    before = started(world, Spec(save=4))
     world.requeue_by_owner(before.job_id)
     world.port.requeue(before, deadline=DEADLINE)
     assert queued(world, before.job_id).restart_count == 1

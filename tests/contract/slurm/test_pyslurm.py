@@ -15,7 +15,7 @@ from slurm_bridge.port import Cannot
 from slurm_bridge.pyslurm.backend import CANNOT, PyslurmSlurm
 from slurm_bridge.pyslurm.channel import Channel
 from slurm_bridge.rest.backend import RestSlurm
-from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, job, node, queued, running
+from tests.contract.slurm.worlds import DEADLINE, RealWorld, Spec, job, node, queued, running, started
 from tests.servers.slurm import SlurmServer
 
 pytestmark = pytest.mark.slurm
@@ -58,8 +58,7 @@ def _take_out(real: RealWorld, slurm: PyslurmSlurm) -> None:
 
 
 def _saving(real: RealWorld, slurm: PyslurmSlurm) -> SlurmJob:
-    before = running(real, real.submit(Spec(save=4)))
-    real.until("the script", lambda: real.is_up(before.job_id))
+    before = started(real, Spec(save=4))
     slurm.requeue(before, deadline=DEADLINE)
     return before
 

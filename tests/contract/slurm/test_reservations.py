@@ -9,7 +9,7 @@ import pytest
 from remediator.errors import BadInput, Blocked
 from slurm_bridge.model import Reservation
 from slurm_bridge.port import SlurmPort
-from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running
+from tests.contract.slurm.worlds import DEADLINE, Spec, World, job, node, queued, running, started
 
 PLACE = "remediator_1kf3x0q2c-7p4m_12"
 REASON = "remediator: inc-1 XID 79"
@@ -126,7 +126,7 @@ def test_a_job_in_a_flexible_place_may_also_run_outside_of_it(world: World) -> N
 
 
 def test_a_job_may_be_put_into_its_place_while_it_saves(world: World) -> None:
-    before = running(world, world.submit(Spec(save=3)))
+    before = started(world, Spec(save=4))
     reserve(world, *before.nodes)
     world.port.requeue(before, deadline=DEADLINE)
     put(world, before.job_id)

@@ -111,6 +111,13 @@ def running(world: World, job_id: int, restarts: int = 0) -> SlurmJob:
     return job(world, job_id)
 
 
+def started(world: World, spec: Spec) -> SlurmJob:
+    """A job whose script has set its trap: Slurm says RUNNING before, when TERM would end it at once."""
+    seen = running(world, world.submit(spec))
+    world.until("its script", lambda: world.is_up(seen.job_id))
+    return seen
+
+
 def queued(world: World, job_id: int) -> SlurmJob:
     """Wait until the job is pending and its old processes are gone."""
     world.until(
@@ -255,7 +262,7 @@ class RealWorld:
         return int(self.server.run("squeue", "-h", "-n", "salloc", "-o", "%A").split()[-1])
 
     def until(self, what: str, check: Callable[[], object]) -> None:
-        wait_for(what, check, timeout=60, every=0.1)
+        wait_for(what, check, timeout=120, every=0.1)
 
     def drains(self, node: str) -> int:
         return count_drains(self._log(), node)
