@@ -31,7 +31,7 @@ def apply_all(layout: Layout, entry: Entry, control: Control, *, service: bool) 
     )
     first = [*slurm.manifests(layout), *monitoring.manifests(layout)]
     _apply(layout, entry, [*_yaml(_LAB / "manifests"), *definitions], stdin=first)
-    _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=20s", *_files(definitions)])
+    _kubectl(layout, entry, ["wait", "--for=condition=Established", "--timeout=50s", *_files(definitions)])
     unwanted = ("crd", "operator") if operator else ("crd",)
     rest = [file for file in slinky if not any(word in file.name for word in unwanted)]
     if operator:

@@ -79,7 +79,7 @@ class Node:
         self.group.create()
         self._plug()
         self._lab.start(self._first_process())
-        wait_until(lambda: self.is_on, 20, f"node {self.spec.name} does not boot: see {self._log('init')}")
+        wait_until(lambda: self.is_on, 60, f"node {self.spec.name} does not boot: see {self._log('init')}")
         self.group.delegate()
         self.control.start(
             self._program("containerd", "containerd", "--config", f"{self._disk}/containerd.toml")
@@ -100,7 +100,7 @@ class Node:
         self.group.thaw_all()
         if pid:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self.group.processes(), 15, f"node {self.spec.name} does not go off")
+        wait_until(lambda: not self.group.processes(), 60, f"node {self.spec.name} does not go off")
 
     def new_boot(self) -> None:
         """A new boot id, an empty kernel log, uptime 0; DCGM has seen nothing yet, every GPU is found."""

@@ -65,14 +65,16 @@ class Start:
             future.result()
         with self._phases.phase("nodes ready"):
             wait_until(
-                lambda: len(self._api.ready_nodes()) == len(NODES), 60, "not every node is Ready", every=0.1
+                lambda: len(self._api.ready_nodes()) == len(NODES), 180, "not every node is Ready", every=0.1
             )
         with self._phases.phase("workers idle"):
             self._await_workers()
         if self._options.service and cluster.has_service():
             with self._phases.phase("service ready"):
                 log = self._layout.logs / "pods"
-                wait_until(self._service_ready, 90, f"the service's pods are not Ready: see {log}", every=0.2)
+                wait_until(
+                    self._service_ready, 240, f"the service's pods are not Ready: see {log}", every=0.2
+                )
 
     def _guarded(self, task: Callable[[], None]) -> None:
         """One failure must not leave the others waiting."""
@@ -91,7 +93,7 @@ class Start:
         log = self._layout.logs / "init.log"
         wait_until(
             lambda: self._control.first_pid() is not None,
-            20,
+            60,
             f"the lab's namespaces do not come up: see {log}",
         )
         group.delegate()
@@ -101,7 +103,7 @@ class Start:
             self._control.start(controlplane.etcd(self._layout))
             self._control.start(controlplane.apiserver(self._layout))
             wait_until(
-                self._api.is_ready, 60, f"the API server is not ready: see {self._layout.logs}/apiserver.log"
+                self._api.is_ready, 180, f"the API server is not ready: see {self._layout.logs}/apiserver.log"
             )
             self._api_ready.set()
         with self._phases.phase("manifests"):
@@ -114,7 +116,7 @@ class Start:
             self._control.start(slurm.slurmctld(self._layout))
             ping = slurm.chroot("scontrol", "ping")
             wait_until(
-                lambda: "UP" in self._entry.run(ping, check=False).stdout, 30,
+                lambda: "UP" in self._entry.run(ping, check=False).stdout, 120,
                 f"slurmctld does not answer: see {self._layout.logs}/slurmctld.out.log", every=0.2,
             )  # fmt: skip
             self._control.start(slurm.slurmrestd(self._layout))
@@ -149,7 +151,7 @@ class Start:
             return self._entry.run(command, check=False).stdout.split().count("idle") >= WORKERS
 
         wait_until(
-            idle, 60, "not every worker is idle in Slurm: look at `kubectl get pods -A` in the lab", every=0.2
+            idle, 180, "not every worker is idle in Slurm: see `kubectl get pods -A` in the lab", every=0.2
         )
 
 
@@ -183,5 +185,5 @@ def launch(layout: Layout, group: Group) -> None:
             env=environment,
             cwd=os.sep,
             check=True,
-            timeout=20,
+            timeout=60,
         )

@@ -23,7 +23,7 @@ FAULT_AFTER_STEP = 120
 ENDLESS, SLOW_S = 1_000_000, 0.5
 HALF_A_NODE = ("-N1", "--gres=gpu:4", "--exclude=worker-0,worker-1")
 POLL_S = 0.2
-CLAIM_S = 20.0
+CLAIM_S = 45.0
 CLOSE_S = 300.0
 
 
@@ -84,10 +84,10 @@ class Story:
         alone = queue.submit("--job-name=norequeue", "--no-requeue", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
         array = queue.submit("--job-name=array", "--array=1-2", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
         queue.allocate("--job-name=prompt", *HALF_A_NODE, steps=ENDLESS, pace=SLOW_S)
-        self._wait("the smaller jobs to start", lambda: len(self._running(queue)) == 4, 60)
+        self._wait("the smaller jobs to start", lambda: len(self._running(queue)) == 4, 120)
         (prompt,) = (one for one in self._running(queue) if one != alone and not one.startswith(f"{array}_"))
         victim = queue.submit(steps=STEPS, pace=PACE_S)
-        self._wait("the larger job to start", lambda: victim in self._running(queue), 60)
+        self._wait("the larger job to start", lambda: victim in self._running(queue), 120)
         bystanders = {
             alone: "Requeue=0",
             f"{array}_1": "array task",
@@ -96,7 +96,7 @@ class Story:
         }
         cast = Cast(older, victim, bystanders)
         self._make_wait(queue, cast)
-        self._wait("every job to train", lambda: self._train(queue, cast), 90)
+        self._wait("every job to train", lambda: self._train(queue, cast), 150)
         jobs = queue.jobs()
         self._screen.queue((title, jobs[address]) for address, title in cast.titles().items())
         return cast
@@ -108,7 +108,7 @@ class Story:
         """The older job may start now, ranks first, and finds no two nodes free."""
         queue.let_go(cast.older)
         waits = {"Resources", "Priority"}
-        self._wait("the older job to wait for nodes", lambda: queue.job(cast.older).reason in waits, 30)
+        self._wait("the older job to wait for nodes", lambda: queue.job(cast.older).reason in waits, 90)
         older, victim = queue.job(cast.older), queue.job(cast.victim)
         if older.priority < victim.priority:  # among equals Slurm takes the older one first
             raise Failed(f"queue: the older job has priority {older.priority}, the other {victim.priority}")
@@ -187,10 +187,10 @@ class Story:
     def _finish(self, queue: Queue, result: Result) -> None:
         victim, older = result.victim.address, result.older.address
         with self._screen.busy(f"waiting for job {victim} to finish"):
-            self._wait(f"job {victim} to finish", lambda: self._finished(queue, result), 120)
+            self._wait(f"job {victim} to finish", lambda: self._finished(queue, result), 240)
         self._screen.say(f"job {victim} has finished; its nodes are free for job {older}")
         with self._screen.busy(f"waiting for job {older} to start"):
-            self._wait(f"queue: job {older} to start", lambda: queue.run(queue.job(older)).reached() > 0, 90)
+            self._wait(f"queue: job {older} to start", lambda: queue.run(queue.job(older)).reached() > 0, 150)
         self._screen.say(f"job {older} trains on {', '.join(queue.job(older).nodes)}")
 
     def _finished(self, queue: Queue, result: Result) -> bool:
