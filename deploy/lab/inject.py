@@ -164,6 +164,18 @@ def processes_named(group: Group, name: str) -> list[int]:
     return sorted(pid for pid in group.processes() if _program(pid) in {name, f"{name}-wlm"})
 
 
+def processes_running(group: Group, argument: str) -> list[int]:
+    """Processes of a group whose command line has this argument, such as a Python module's name."""
+    return sorted(pid for pid in group.processes() if argument.encode() in _arguments(pid))
+
+
+def _arguments(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 def _state(pid: int) -> str:
     """A process's state letter; empty when it is gone."""
     try:

@@ -8,19 +8,22 @@ import re
 import shutil
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploy.lab.api import Lab
 from deploy.lab.demo.jobs import JOB_FILES
+from deploy.lab.errors import LabError
+from deploy.lab.slinky.model import POD_CORDON
 from deploy.lab.slurm import chroot
 from deploy.lab.spec import NODES, SLURM_NAMESPACE, WORKERS
 from deploy.lab.sysfs import IDLE_CELSIUS
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
 from remediator.kube.spare import ADMITTED, CLAIM, DETACHED, RETIRED, SpareKeys
-from tests.servers.slurm import count_drains, count_requests, count_requeues, wait_for
+from tests.servers import slurm as server
+from tests.servers.slurm import count_drains, count_requests, count_requeues
 
 Json = dict[str, Any]
 ACCOUNT = "system:serviceaccount:slurm:remediator"
@@ -29,6 +32,8 @@ HOME = "sys-0"
 DATA = "/var/lib/remediator"
 STAGE = "REMEDIATOR_POOLS__TRAINING__STAGE"
 ENDLESS = 1_000_000
+OWN_DELAY_S = 115
+"""A job that Slurm has requeued waits for 121 s unless somebody lifts that."""
 ONE_OF_EACH = dict.fromkeys(
     ("drains", "drain writes", "requeues", "requeue writes", "fences", "fences anywhere"), 1
 )
@@ -40,17 +45,37 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _TROUBLE = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG"}
 
 
+def wait_for(what: str, check: Callable[[], object], timeout: float = 60.0, every: float = 0.05) -> None:
+    """Poll until `check()` is true, or fail naming `what`. Servers that die, come back or are slow may
+    give no answer meanwhile: the last such error is told with the failure.
+    """
+    error = ""
+
+    def holds() -> object:
+        nonlocal error
+        try:
+            return check()
+        except (LabError, OSError) as failed:
+            error = f"; {failed}"
+            return None
+
+    try:
+        server.wait_for(what, holds, timeout, every)
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}{error}") from None
+
+
 class Tail:
-    """What a log has gained since this object was made."""
+    """The lines that a log has gained since this object was made, without one that is being written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._start = path.stat().st_size if path.exists() else 0
+        self._start = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
 
     def text(self) -> str:
         with self._path.open("rb") as file:
             file.seek(self._start)
-            return file.read().decode(errors="replace")
+            return _whole_lines(file.read().decode(errors="replace"))
 
 
 class Servers:
@@ -65,10 +90,6 @@ class Servers:
         """How often slurmctld set DRAIN; repeating the same drain does not count here."""
         return count_drains(self._ctld.text(), worker)
 
-    def drain_writes(self, worker: str) -> int:
-        """Changes of the node that reached slurmrestd: of a repeated DRAIN slurmctld itself says nothing."""
-        return count_requests(self._rest.text(), "POST", f"node/{worker}")
-
     def requeues(self, address: str) -> int:
         return count_requeues(self._ctld.text(), address)
 
@@ -80,17 +101,16 @@ class Servers:
         """PATCHes that our account sent to a node, or to any node. One for a version that somebody else had
         changed meanwhile (409) has no effect and is sent again: it is no second one.
         """
-        return sum(event["responseStatus"].get("code") != CONFLICT for event in self._node_events(node))
+        return sum(not _is_conflict(event) for event in self._node_events(node))
 
     def fence_writes(self, node: str | None = None) -> int:
         """The same with all that were refused."""
         return len(self._node_events(node))
 
     def _node_events(self, node: str | None) -> list[Json]:
-        events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
         return [
             event
-            for event in events
+            for event in map(json.loads, self._audit.text().splitlines())
             if event["user"]["username"] == ACCOUNT
             and event["verb"] in _CHANGING
             and event.get("objectRef", {}).get("resource") == "nodes"
@@ -101,7 +121,7 @@ class Servers:
         """All of it for one remediation: equal to ONE_OF_EACH when nothing was repeated or done elsewhere."""
         return {
             "drains": self.drains(worker),
-            "drain writes": self.drain_writes(worker),
+            "drain writes": self.node_writes(worker),
             "requeues": self.requeues(address),
             "requeue writes": self.requeue_writes(),
             "fences": self.fences(node),
@@ -113,19 +133,22 @@ class Servers:
         return self._ctld.text()
 
     def node_writes(self, worker: str) -> int:
-        """Our own changes of a Slurm node that reached slurmrestd; the operator speaks v0.0.44."""
+        """Our own changes of a Slurm node that reached slurmrestd; the operator speaks v0.0.44. Of a repeated
+        DRAIN slurmctld itself says nothing.
+        """
         return len(
             re.findall(rf" POST /slurm/v0\.0\.45/node/{re.escape(worker)}$", self._rest.text(), re.MULTILINE)
         )
 
     def changes(self) -> list[str]:
         """Every change that our account asked slurmrestd (we speak v0.0.45) or the API server for, refused
-        ones too; the Lease that mirrors leadership and reviews of tokens and rights are none.
+        ones too, but not one for a version that somebody else had changed; the Lease that mirrors leadership
+        and reviews of tokens and rights are none.
         """
         asked = r" ((?:POST|PUT|PATCH|DELETE) /slurm/v0\.0\.45/\S+)$"
         slurm = re.findall(asked, self._rest.text(), re.MULTILINE)
-        events = [json.loads(line) for line in self._audit.text().splitlines() if line.endswith("}")]
-        kube = [_change(event) for event in events if event["user"]["username"] == ACCOUNT]
+        events = map(json.loads, self._audit.text().splitlines())
+        kube = [_change(e) for e in events if e["user"]["username"] == ACCOUNT and not _is_conflict(e)]
         return slurm + [change for change in kube if change]
 
     def audit_text(self) -> str:
@@ -256,7 +279,7 @@ class Controller:
 
     def wait(self) -> None:
         """Until the pod is the newest and Ready, and has stopped being replaced."""
-        wait_for("the controller's pod", self.is_settled, 60, every=0.2)
+        wait_for("the controller's pod", self.is_settled, 150, every=0.2)
 
     def arm(self, moment: str | None) -> None:
         """Let the next pod kill itself at this moment, once; None disarms."""
@@ -276,10 +299,10 @@ class Controller:
     def forget(self) -> None:
         """An empty store, and a controller that watches: what ended before its first look does not count."""
         self._lab.kubectl("-n", SLURM_NAMESPACE, "scale", "deployment/remediator", "--replicas=0")
-        wait_for("the pod to end", lambda: not self.pod(), 40, every=0.2)
+        wait_for("the pod to end", lambda: not self.pod(), 90, every=0.2)
         self._lab.exec(["find", DATA, "-mindepth", "1", "-delete"], node_name=HOME)
         self.change("scale", "deployment/remediator", "--replicas=1")
-        wait_for("the watch over jobs", lambda: "are watched from now on" in self.log(), 60, every=0.3)
+        wait_for("the watch over jobs", lambda: "are watched from now on" in self.log(), 120, every=0.3)
 
     def run(self, *arguments: str) -> str:
         """Standard output of `remediator ...` in the pod."""
@@ -321,7 +344,8 @@ class Controller:
         meta = self.pod()["metadata"]
         folder = self._lab.layout.pod_logs(HOME) / f"{SLURM_NAMESPACE}_{meta['name']}_{meta['uid']}"
         files = sorted(folder.glob("controller/*.log"), key=lambda file: int(file.stem))
-        return [line.split(" ", 3)[3] for file in files for line in file.read_text().splitlines()]
+        texts = [_whole_lines(file.read_text()) for file in files]
+        return [line.split(" ", 3)[3] for text in texts for line in text.splitlines()]
 
     @property
     def url(self) -> str:
@@ -330,7 +354,7 @@ class Controller:
 
     def metric(self, sample: str) -> float:
         """One sample of /metrics by its whole name with labels."""
-        with self._lab.visit_network(), urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+        with self._lab.visit_network(), urllib.request.urlopen(f"{self.url}/metrics", timeout=20) as answer:
             text = answer.read().decode()
         (value,) = re.findall(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
         return float(value)
@@ -362,16 +386,18 @@ class Site:
     def trains(self, *jobs: Training, step: int = 5) -> None:
         """Wait until the jobs compute."""
         names = ", ".join(job.address for job in jobs)
-        wait_for(f"{names} to train", lambda: all(job.reached() >= step for job in jobs), 60, every=0.2)
+        wait_for(f"{names} to train", lambda: all(job.reached() >= step for job in jobs), 150, every=0.2)
 
     def moves(self, job: Training) -> None:
-        """Wait until the job runs as its first restart, and all its ranks compute again, if they say so."""
+        """Wait until the job runs as its first restart, and all its ranks compute again, if they say so.
+        Slurm alone would start it too, but later than this waits.
+        """
         ranks = len(job.events("START", 0)) if job.keeps_log() else 0
         with self.explained():
-            wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), 90, every=0.2)
-            wait_for(f"its {ranks} ranks", lambda: job.has_begun(1, ranks), 60, every=0.2)
+            wait_for(f"restart 1 of job {job.address}", lambda: job.is_running(1), OWN_DELAY_S, every=0.2)
+            wait_for(f"its {ranks} ranks", lambda: job.has_begun(1, ranks), 120, every=0.2)
 
-    def closes(self, node: str, seconds: float = 60) -> Json:
+    def closes(self, node: str, seconds: float = 150) -> Json:
         """Wait until the node's newest incident is closed; that incident."""
 
         def closed() -> bool:
@@ -393,9 +419,9 @@ class Site:
             raise TimeoutError("\n".join([str(error), *said])) from None
 
     def node_of(self, worker: str) -> str:
-        """The Kubernetes node of a Slurm node."""
+        """The Kubernetes node of a Slurm node; empty while its pod waits for one."""
         pod = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods/{worker}")
-        return str(pod["spec"]["nodeName"])
+        return str(pod["spec"].get("nodeName", ""))
 
     def agent_on(self, node: str) -> str:
         """Name of the agent's pod on a node."""
@@ -434,7 +460,7 @@ class Site:
         assert self._spares() == 1, (
             "a test has used up the pool's spare, and nothing says which node can take its place"
         )
-        wait_for(f"{WORKERS} idle workers", self._all_idle, 90, every=0.3)
+        wait_for(f"{WORKERS} idle workers", self._all_idle, 180, every=0.3)
         self._forget_open()
 
     def _forget_open(self) -> None:
@@ -480,7 +506,23 @@ class Site:
                 "COMPLETING",
             }:
                 self.lab.slurm("scontrol", "update", f"nodename={node['name']}", "state=resume", check=False)
-        return idle >= WORKERS
+        return idle >= WORKERS and not self._is_cordoned()
+
+    def _is_cordoned(self) -> bool:
+        """Whether the operator has yet to see that a worker's node is schedulable again."""
+        pods = self.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods")["items"]
+        return any(POD_CORDON in pod["metadata"].get("annotations", {}) for pod in pods)
+
+
+def save_state(lab: Lab, job: str) -> None:
+    """Wait until slurmctld has written its state with this job in it: it does within seconds of a change."""
+
+    def written() -> str:
+        return lab.slurm("stat", "-c", "%i %.9Y", "/var/spool/slurmctld/job_state", check=False)
+
+    before = written()
+    lab.slurm("scontrol", "update", f"jobid={job}", "comment=keep")
+    wait_for("slurmctld to write its state", lambda: written() not in {"", before}, 60, every=0.2)
 
 
 @contextlib.contextmanager
@@ -496,6 +538,16 @@ def in_order(lab: Lab, stage: str = "move-jobs") -> Iterator[Site]:
         yield site
     finally:
         site.mend()
+
+
+def _whole_lines(text: str) -> str:
+    """Without what follows the last end of a line."""
+    return text[: text.rfind("\n") + 1]
+
+
+def _is_conflict(event: Json) -> bool:
+    """Whether the API server refused it because the object had changed meanwhile."""
+    return bool(event.get("responseStatus", {}).get("code") == CONFLICT)
 
 
 def _change(event: Json) -> str:

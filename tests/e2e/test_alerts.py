@@ -24,10 +24,9 @@ from deploy.lab.spec import ALERTMANAGER_PORT, CONTROL_PLANE, GPU_PCI, PROMETHEU
 from remediator.agent.bursts import SPACING_S
 from tests.docs.snippets import snippets
 from tests.e2e.conftest import KILL_WAIT, take_down_orphans
-from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 FAILED = 20
 """What DCGM says of a health check."""
@@ -103,26 +102,26 @@ def test_a_fault_by_backfill_webhook_and_agent_three_times_each_is_one_incident(
     with alertmanager_holds(site, "not-the-token"):
         turned_away = counted(site, "webhook", "unauthenticated")
         dcgm_fails(site, node, THREE_DOORS)
-        wait_for("a 401", lambda: counted(site, "webhook", "unauthenticated") > turned_away, 60, every=0.5)
+        wait_for("a 401", lambda: counted(site, "webhook", "unauthenticated") > turned_away, 150, every=0.5)
         site.moves(job)
         looks = looked(site)
-        wait_for("three more looks", lambda: looked(site) >= looks + 3, 60, every=0.5)
+        wait_for("three more looks", lambda: looked(site) >= looks + 3, 120, every=0.5)
         assert counted(site, "webhook") == begin["webhook"]
         assert counted(site, "backfill") >= begin["backfill"] + 3
 
     for _ in range(3):  # killed, it forgets whom it has told
         told = counted(site, "webhook")
         site.lab.inject.restart("alertmanager")
-        wait_for("the webhook", lambda told=told: counted(site, "webhook") > told, 60, every=0.5)  # type: ignore[misc]
-
-    for number in range(3):
-        site.lab.inject.xid(node, 79, gpu=THREE_DOORS)
-        wait_for("the agent", partial(has_told, site, begin["agent"] + number), 30, every=0.5)
-        time.sleep(SPACING_S + 0.5)  # the agent tells lines of one burst no closer to each other
+        wait_for("the webhook", lambda told=told: counted(site, "webhook") > told, 120, every=0.5)  # type: ignore[misc]
 
     incident = site.closes(node)
+    for number in range(3):
+        site.lab.inject.xid(node, 79, gpu=THREE_DOORS)
+        wait_for("the agent", partial(has_told, site, begin["agent"] + number), 90, every=0.5)
+        time.sleep(SPACING_S + 0.5)  # the agent tells lines of one burst no closer to each other
+
     said = f"{node} is already out of service by incident {incident['id']}"
-    wait_for("the agent's verdicts", lambda: site.controller.log().count(said) >= 3, 30, every=0.5)
+    wait_for("the agent's verdicts", lambda: site.controller.log().count(said) >= 3, 90, every=0.5)
     assert [found["id"] for found in site.controller.incidents(node)] == [incident["id"]]
     assert servers.counts(sick, node, job.address) == ONE_OF_EACH
     assert job.terms() == {"0": 1}
@@ -136,12 +135,12 @@ def test_a_gauge_travels_to_a_drain_with_a_second_witness_and_is_recorded_withou
     pushed = counted(site, "agent")
     site.lab.inject.dcgm(gauge_only, GAUGE_ALONE, "xid", 79)
     dcgm_fails(site, node, TWO_WITNESSES)
-    assert site.closes(node)["rule"] == "gpu-off-the-bus"
+    assert site.closes(node, 240)["rule"] == "gpu-off-the-bus"
     said = f"{gauge_only}: seen by dcgm-xid only: recorded until a second witness agrees"
-    wait_for("the verdict on the gauge", lambda: said in site.controller.log(), 120, every=1.0)
+    wait_for("the verdict on the gauge", lambda: said in site.controller.log(), 240, every=1.0)
     assert site.controller.incidents(gauge_only) == []
-    assert servers.drains(sick) == servers.drain_writes(sick) == 1
-    assert servers.drains(alone) == servers.drain_writes(alone) == 0
+    assert servers.drains(sick) == servers.node_writes(sick) == 1
+    assert servers.drains(alone) == servers.node_writes(alone) == 0
     assert servers.fences(node) == servers.fences() == 1
     assert counted(site, "agent") == pushed
 
@@ -153,12 +152,12 @@ def test_the_agents_counter_tells_what_its_pushes_could_not(site: Site) -> None:
     site.controller.change("set", "env", "deployment/remediator", f"{ACCOUNT}={NOBODY}")
     try:
         site.lab.inject.xid(node, 79, gpu=OWN_COUNTER)
-        wait_for("the rules to know the counter", lambda: recorded(OWN_COUNTER), 60, every=0.5)
+        wait_for("the rules to know the counter", lambda: recorded(OWN_COUNTER), 150, every=0.5)
         site.lab.inject.xid(node, 79, gpu=OWN_COUNTER)
-        incident = site.closes(node)
+        incident = site.closes(node, 240)
         assert (incident["rule"], counted(site, "agent")) == ("gpu-off-the-bus", 0)
         assert counted(site, "agent", "refused") > 0
-        assert servers.drains(worker) == servers.drain_writes(worker) == 1
+        assert servers.drains(worker) == servers.node_writes(worker) == 1
     finally:
         site.controller.change("set", "env", "deployment/remediator", f"{ACCOUNT}-")
 
@@ -174,7 +173,7 @@ def test_heat_travels_from_the_driver_to_a_drain_once_the_samples_were_asked_for
     assert site.closes(node)["rule"] == "thermal-hard"
     held = 'remediator_thresholds_asked_total{outcome="holds",reason=""}'
     assert site.controller.metric(held) >= 1
-    assert servers.drains(sick) == servers.drain_writes(sick) == 1
+    assert servers.drains(sick) == servers.node_writes(sick) == 1
     assert site.controller.incidents(other) == []
 
 
@@ -182,10 +181,19 @@ def recorded(gpu: int) -> bool:
     """Whether the rules have seen the agents' XID counter for this GPU."""
     query = urllib.parse.urlencode({"query": f'remediator:agent_xid:total{{xid="79", pci="{GPU_PCI[gpu]}"}}'})
     url = f"http://{CONTROL_PLANE}:{PROMETHEUS_PORT}/api/v1/query?{query}"
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=20) as answer:
         return bool(json.load(answer)["data"]["result"])
 
 
+@pytest.fixture
+def only_we_knock(site: Site) -> Iterator[None]:
+    """Alertmanager is away: it may have news of what other tests broke, and tells it again when it failed."""
+    site.lab.inject.kill("alertmanager")
+    yield
+    site.lab.inject.start("alertmanager")
+
+
+@pytest.mark.usefixtures("only_we_knock")
 def test_only_the_two_tokens_open_the_door_and_none_is_written_down(site: Site) -> None:
     secret = site.lab.api.get(f"/api/v1/namespaces/slurm/secrets/{monitoring.SECRET}")["data"]
     valid = [base64.b64decode(token).decode() for token in secret.values()]
@@ -215,7 +223,7 @@ def knock(site: Site, token: str | None) -> int:
     headers |= {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(f"{site.controller.url}/v1/alerts", body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -226,7 +234,7 @@ def test_the_pages_test_alert_shows_the_way_and_changes_nothing(site: Site) -> N
     servers, taken = Servers(site.lab), counted(site, "webhook")
     address = f"ALERTMANAGER=http://{CONTROL_PLANE}:{ALERTMANAGER_PORT}"
     site.lab.exec(["env", address, "sh", "-c", command])
-    wait_for("the webhook", lambda: counted(site, "webhook") > taken, 30, every=0.3)
+    wait_for("the webhook", lambda: counted(site, "webhook") > taken, 90, every=0.3)
     said = "no-such-node is not an exact name in the inventory: recorded, nothing is written"
-    wait_for("the verdict", lambda: said in site.controller.log(), 30, every=0.3)
+    wait_for("the verdict", lambda: said in site.controller.log(), 90, every=0.3)
     assert servers.writes() == 0

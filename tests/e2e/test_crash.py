@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 KILLED = 137
 MOMENTS = ["drain-slurm:intent", "release-jobs:accepted"]
@@ -39,7 +38,7 @@ def test_a_killed_controller_repeats_nothing_and_finishes(site: Site, moment: st
     node = site.node_of(sick)
     site.lab.inject.xid(node, 79)
 
-    wait_for(f"death at {moment}", lambda: site.controller.container()["restartCount"] == 1, 60, every=0.2)
+    wait_for(f"death at {moment}", lambda: site.controller.container()["restartCount"] == 1, 120, every=0.2)
     site.moves(job)
     site.closes(node)
     assert len(site.controller.incidents(node)) == 1

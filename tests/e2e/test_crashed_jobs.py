@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from deploy.lab.api import Lab
-from deploy.lab.errors import LabError
 from remediator.kube.fence import FENCED
-from tests.e2e.helpers import Json, Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Json, Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 SETTINGS = {"REMEDIATOR_POOLS__TRAINING__RESTART_FAILED_JOBS": "true", "REMEDIATOR_SLURM__JOB_ENDS_S": "2"}
 
 
@@ -24,8 +24,11 @@ def restarting(lab: Lab, stage: str) -> Iterator[Site]:
     with in_order(lab, stage) as found:
         given = [f"{name}={value}" for name, value in SETTINGS.items()]
         found.controller.change("set", "env", "deployment/remediator", *given)
-        yield found
-        found.controller.change("set", "env", "deployment/remediator", *(f"{name}-" for name in SETTINGS))
+        try:
+            yield found
+        finally:
+            off = (f"{name}-" for name in SETTINGS)
+            found.controller.change("set", "env", "deployment/remediator", *off)
 
 
 @pytest.fixture
@@ -40,6 +43,15 @@ def submit(site: Site, script: str, *options: str) -> Training:
     return Training(site.lab, job.strip())
 
 
+def submit_crashing(site: Site) -> tuple[Training, Path]:
+    """A job of one node whose first run crashes once the file is there, and whose next one goes on."""
+    cue = site.lab.layout.shared / f"cue-{time.monotonic_ns()}"
+    crash = f"while [ ! -e /shared/{cue.name} ]; do sleep 0.02; done; exit 1"
+    job = submit(site, f'[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || {{ {crash}; }}; sleep 600')
+    wait_for("the first run", lambda: job.is_running(0), 120, every=0.2)
+    return job, cue
+
+
 def has_failed(job: Training) -> bool:
     return "FAILED" in job.record()["job_state"]
 
@@ -51,7 +63,7 @@ def two_crash(site: Site, worker: str) -> None:
     site.controller.forget()
     for name in ("one", "two"):
         job = submit(site, "sleep 3; exit 1", "--no-requeue", f"--nodelist={worker}", f"--job-name={name}")
-        wait_for(f"the end of {name}", partial(has_failed, job), 60, every=0.2)
+        wait_for(f"the end of {name}", partial(has_failed, job), 120, every=0.2)
 
 
 def all_closed(site: Site, node: str, count: int) -> list[Json]:
@@ -62,15 +74,15 @@ def all_closed(site: Site, node: str, count: int) -> list[Json]:
         return len(found) == count and all(one["state"] == "closed" for one in found)
 
     found: list[Json] = []
-    wait_for(f"{count} closed incidents of {node}", closed, 120, every=1.0)
+    wait_for(f"{count} closed incidents of {node}", closed, 180, every=1.0)
     return found[::-1]
 
 
 def test_a_job_that_exits_1_is_restarted_once_and_no_node_is_touched(site: Site) -> None:
     servers = Servers(site.lab)
-    job = submit(site, 'sleep 3; [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exit 1; sleep 600')
-    wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
+    job, cue = submit_crashing(site)
     node = site.node_of(job.workers()[0])
+    cue.touch()
     site.moves(job)
     (incident,) = all_closed(site, node, 1)
     assert incident["plan"] == "restart-job"
@@ -82,15 +94,13 @@ def test_a_job_that_exits_1_is_restarted_once_and_no_node_is_touched(site: Site)
 
 
 def test_a_job_that_crashes_on_a_failing_node_is_restarted_elsewhere(site: Site) -> None:
-    """The job is quicker than we are: it ends by itself in the moment its GPU is lost."""
+    """The job is quicker than we are: it has ended by itself when its GPU's loss is told."""
     servers = Servers(site.lab)
-    wait = "while [ ! -e /tmp/gpu-lost ]; do sleep 0.02; done"
-    job = submit(site, f'[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || {{ {wait}; exit 1; }}; sleep 600')
-    wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
+    job, cue = submit_crashing(site)
     (sick,) = job.workers()
     node = site.node_of(sick)
-    with suppress(LabError):  # the job may be over before srun has heard of its step's end
-        site.lab.slurm("srun", "--overlap", f"--jobid={job.address}", "touch", "/tmp/gpu-lost")
+    cue.touch()
+    wait_for("its crash", partial(has_failed, job), 60, every=0.05)
     site.lab.inject.xid(node, 79)
     site.moves(job)
     assert site.node_of(job.workers()[0]) != node
@@ -112,7 +122,7 @@ def test_two_different_jobs_that_crash_on_a_node_have_it_tested_and_given_back(s
     assert FENCED not in str(shown["spec"])
     assert not shown["spec"].get("unschedulable")
     job = submit(site, "sleep 600", f"--nodelist={sick}")
-    wait_for("a job on it", lambda: job.is_running(0), 60, every=0.2)
+    wait_for("a job on it", lambda: job.is_running(0), 120, every=0.2)
 
 
 @pytest.mark.slow

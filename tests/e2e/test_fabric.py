@@ -9,7 +9,7 @@ import pytest
 from deploy.lab.api import Lab
 from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

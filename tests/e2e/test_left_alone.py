@@ -12,10 +12,9 @@ from deploy.lab.api import Lab
 from deploy.lab.spec import WORKERS
 from remediator.kube.fence import FENCED
 from tests.e2e.full import nodes, spares, taints, was_replaced
-from tests.e2e.helpers import Json, Servers, Site, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Json, Servers, Site, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEVERAL_LOOKS_S = 12.0
 
@@ -40,7 +39,7 @@ def test_they_are_told_once_and_their_node_is_held_until_they_have_ended(site: S
         found = site.controller.incidents(node)
         return bool(found) and found[0]["state"] == "held"
 
-    wait_for("the hold", is_held, 60, every=0.5)
+    wait_for("the hold", is_held, 150, every=0.5)
     incident = site.controller.incidents(node)[0]["id"]
     time.sleep(SEVERAL_LOOKS_S)
     assert_told_once(site, incident, once.address, shell.address)

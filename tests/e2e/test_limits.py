@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from deploy.lab.api import Lab
-from tests.e2e.helpers import Servers, Site, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Servers, Site, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 DEPLOYMENT = "deployment/remediator"
 
 
@@ -69,7 +68,7 @@ def test_a_budget_that_is_used_up_holds_the_release_and_never_the_drain(site: Si
             found = site.controller.incidents(nodes[1])
             return bool(found) and found[0]["state"] == "held"
 
-        wait_for("the second incident to be held", held, 30, every=0.5)
+        wait_for("the second incident to be held", held, 120, every=0.5)
         said = site.controller.run("incidents", "show", site.controller.incidents(nodes[1])[0]["id"])
         assert "budget release of pool training is used up: 1 an hour" in " ".join(said.split())
         assert servers.drains(sick[1]) == 1

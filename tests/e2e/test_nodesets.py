@@ -15,10 +15,9 @@ from deploy.lab.layout import REPO
 from deploy.lab.spec import SLURM_NAMESPACE
 from tests.e2e.conftest import KILL_WAIT
 from tests.e2e.full import KEYS, nodes, spares, taints
-from tests.e2e.helpers import Json, Servers, Site, Training
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Json, Servers, Site, Training, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 CUSTOM = f"/apis/slinky.slurm.net/v1beta1/namespaces/{SLURM_NAMESPACE}"
 
 
@@ -90,7 +89,7 @@ def says(site: Site, node: str, text: str) -> None:
         return any(text in str(step["sentence"]) for step in steps)
 
     with site.explained():
-        wait_for(f"{text!r}", said, 90, every=1.0)
+        wait_for(f"{text!r}", said, 150, every=1.0)
 
 
 def test_in_daemonset_mode_the_spares_own_worker_takes_the_place(site: Site) -> None:
@@ -112,7 +111,7 @@ def test_in_daemonset_mode_the_spares_own_worker_takes_the_place(site: Site) -> 
 
 def test_both_workers_of_a_machine_are_drained_and_come_back(site: Site) -> None:
     change(site, replicas=0)
-    wait_for("no worker", lambda: not workers(site), 120, every=1.0)
+    wait_for("no worker", lambda: not workers(site), 180, every=1.0)
     slurmd = {"resources": {"limits": {"nvidia.com/gpu": 4}}}
     change(site, replicas=8, oversubscribeNode=True, slurmd=slurmd)
     resume(site, *(f"worker-{number}" for number in range(8)))
@@ -132,7 +131,7 @@ def test_both_workers_of_a_machine_are_drained_and_come_back(site: Site) -> None
 def test_a_pin_is_dropped_by_the_cordon_and_the_worker_goes_to_the_spare(site: Site) -> None:
     change(site, pinToNode=True)
     path = f"{CUSTOM}/nodesets/worker"
-    wait_for("the pins", lambda: len(site.lab.api.get(path)["status"].get("ordinalToNode", {})) == 4, 60)
+    wait_for("the pins", lambda: len(site.lab.api.get(path)["status"].get("ordinalToNode", {})) == 4, 150)
     (spare,) = spares(site)
     victim, sick, node = fault(site, "-N1")
     site.moves(victim)
@@ -152,7 +151,7 @@ def test_a_rollout_lets_the_job_go_and_keeps_the_node_until_it_is_over(site: Sit
     assert workers(site)[sick] == node
     site.lab.slurm("scancel", kept.address)
     site.closes(node, 240)
-    wait_for("the end of the rollout", lambda: rolled(site) == 4, 120, every=1.0)
+    wait_for("the end of the rollout", lambda: rolled(site) == 4, 180, every=1.0)
 
 
 def resume(site: Site, *names: str) -> None:
@@ -195,7 +194,7 @@ def test_while_the_restapi_is_deleted_nothing_is_written_and_then_it_goes_on(sit
     site.lab.inject.kill("slurmrestd")
     try:
         victim, sick, node = fault(site, "-N1")
-        wait_for("the incident", lambda: bool(site.controller.incidents(node)), 30, every=0.5)
+        wait_for("the incident", lambda: bool(site.controller.incidents(node)), 90, every=0.5)
         time.sleep(15)
         assert servers.writes() == 0
         assert workers(site)[sick] == node

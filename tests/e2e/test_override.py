@@ -11,10 +11,9 @@ import pytest
 from deploy.lab.api import Lab
 from remediator.kube.fence import CORDON_REASON, DID, FENCED, INCIDENT
 from remediator.kube.spare import CLAIM
-from tests.e2e.helpers import Json, Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Json, Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 TICKET = "DIMM swap ticket 4711"
 
 
@@ -38,7 +37,7 @@ class Sick:
         """Its newest incident; empty when there is none."""
         return next(iter(self.site.controller.incidents(self.node)), {})
 
-    def becomes(self, state: str, seconds: float = 60) -> Json:
+    def becomes(self, state: str, seconds: float = 120) -> Json:
         """Wait until the incident is in this state."""
         with self.site.explained():
             wait_for(f"state {state}", lambda: self.incident().get("state") == state, seconds, every=0.5)
@@ -76,7 +75,7 @@ def stand_fenced(sick: Sick) -> None:
     """Drained, fenced and a spare claimed; the node waits for its job."""
     sick.site.lab.inject.xid(sick.node, 79)
     with sick.site.explained():
-        wait_for("the fence and the claim", lambda: sick.is_fenced() and sick.claims() == 1, 60, every=0.3)
+        wait_for("the fence and the claim", lambda: sick.is_fenced() and sick.claims() == 1, 120, every=0.3)
 
 
 def assert_job_untouched(sick: Sick) -> None:
@@ -97,15 +96,15 @@ def test_a_resume_in_the_middle_is_obeyed_and_our_fence_taken_back(sick: Sick) -
     assert not {INCIDENT, DID, CORDON_REASON} & set(shown["metadata"].get("annotations", {}))
     assert sick.claims() == 0
     # The operator drains what is cordoned, for the moment between the resume and our uncordon.
-    wait_for("the worker in service", sick.is_in_service, 30, every=0.5)
+    wait_for("the worker in service", sick.is_in_service, 90, every=0.5)
     assert_job_untouched(sick)
     assert_never_again(sick, incident)
 
 
 def test_an_uncordon_in_the_middle_is_obeyed_and_our_drain_taken_back(sick: Sick) -> None:
     stand_fenced(sick)
-    sick.site.lab.kubectl("uncordon", sick.node)
     servers = Servers(sick.site.lab)
+    sick.site.lab.kubectl("uncordon", sick.node)
     incident = sick.becomes("overridden")
     assert servers.fence_writes(sick.node) == 0
     assert servers.node_writes(sick.worker) == 1
@@ -121,7 +120,7 @@ def assert_never_again(sick: Sick, incident: Json) -> None:
     controller, servers = sick.site.controller, Servers(sick.site.lab)
     sick.site.lab.inject.xid(sick.node, 79)
     said = f"a person has overridden incident {incident['id']}"
-    wait_for("the verdict on the new line", lambda: said in controller.log(), 30, every=0.3)
+    wait_for("the verdict on the new line", lambda: said in controller.log(), 90, every=0.3)
     assert [found["id"] for found in controller.incidents(sick.node)] == [incident["id"]]
     assert (servers.fence_writes(), servers.node_writes(sick.worker), servers.requeue_writes()) == (0, 0, 0)
     assert controller.audit()["ok"]

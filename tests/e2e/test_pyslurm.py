@@ -15,10 +15,9 @@ from deploy.lab.control import Part
 from deploy.lab.slurm import chroot
 from deploy.lab.spec import CONTROL_PLANE, SLURM_NAMESPACE
 from slurm_bridge.pyslurm.backend import CANNOT
-from tests.e2e.helpers import Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SIDECAR = Path(__file__).parents[2] / "deploy/manifests/pyslurm/sidecar.yaml"
 OLD = Part(
@@ -119,12 +118,12 @@ def test_pyslurm_alone_holds_and_pages_what_it_cannot_do_and_does_the_rest(site:
     node = site.node_of(sick)
     site.lab.inject.xid(node, 79)
     why = CANNOT["requeue an array task"]
-    wait_for("the hold", lambda: any(why in said for said in site.controller.unfinished()), 60, every=1.0)
+    wait_for("the hold", lambda: any(why in said for said in site.controller.unfinished()), 150, every=1.0)
     (incident,) = site.controller.incidents(node)
     assert incident["state"] == "held"
     told = site.controller.told
     wait_for(
-        "the page", lambda: any(why in text for text in told(incident["id"], "operators")), 30, every=0.5
+        "the page", lambda: any(why in text for text in told(incident["id"], "operators")), 90, every=0.5
     )
     assert task.is_untouched()
     assert (servers.drains(sick), servers.requeues(task.address)) == (1, 0)

@@ -13,11 +13,11 @@ import pytest
 
 from deploy.lab.api import Lab
 from deploy.lab.slinky import tokens
-from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
+UNKNOWN_YET = 503
 TOKEN_FILE = "/var/run/secrets/slurm/SLURM_JWT"
 EVENT = {"kind": "xid", "xid": 79, "pci": "0000:18:00", "raw": "NVRM: Xid (PCI:0000:18:00): 79, pid=1, gone"}
 
@@ -43,7 +43,7 @@ def test_a_typo_in_the_settings_is_said_in_a_line_and_ends_with_status_2(site: S
         def status() -> int | None:
             return exit_code(site.controller.pod(), before)
 
-        wait_for("the new pod's end", lambda: status() is not None, 60, every=0.2)
+        wait_for("the new pod's end", lambda: status() is not None, 120, every=0.2)
         assert status() == 2
         assert set(site.controller.lines()) == {
             f"error: /etc/remediator/settings.yaml:{line}: kubernetes.lease_namespaces: no such setting; "
@@ -98,8 +98,14 @@ class Door:
         headers = {"Content-Type": "application/json"}
         headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
         request = urllib.request.Request(f"{self._site.controller.url}/v1/signals", body, headers)
+        status, said = self._send(request)
+        while status == UNKNOWN_YET:  # the API server has not said in time whose token it is
+            status, said = self._send(request)
+        return status, said
+
+    def _send(self, request: urllib.request.Request) -> tuple[int, str]:
         try:
-            with self._site.lab.visit_network(), urllib.request.urlopen(request, timeout=10) as answer:
+            with self._site.lab.visit_network(), urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, ""
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -191,7 +197,7 @@ def test_nothing_is_written_while_slurmrestd_is_down_and_all_is_done_when_it_is_
         def tries() -> int:
             return int(drain_step(site, node).get("facts", {}).get("tries", 0))
 
-        wait_for("several attempts", lambda: tries() >= 3, 60, every=0.5)
+        wait_for("several attempts", lambda: tries() >= 3, 120, every=0.5)
         step = drain_step(site, node)
         assert (step["incident"], step["attempts"]) == ("open", 1)
         assert "slurmrestd does not accept connections" in step["sentence"]
@@ -227,8 +233,11 @@ def test_a_refused_slurm_token_is_named_by_its_file_and_never_shown(
         mount(site, secret)
         worker, node = sick_place(site, job)
         site.lab.inject.xid(node, 79)
-        wait_for("an attempt", lambda: drain_step(site, node).get("attempts", 0) >= 1, 60, every=0.5)
-        assert TOKEN_FILE in drain_step(site, node)["sentence"]
+
+        def said() -> str:
+            return str(drain_step(site, node).get("sentence"))
+
+        wait_for("an attempt that says why", lambda: TOKEN_FILE in said(), 120, every=0.5)
         assert servers.writes() == 0
         assert job.is_running(0)
         assert_not_told(site, token)

@@ -10,10 +10,9 @@ import pytest
 
 from deploy.lab.api import Lab
 from tests.e2e.full import has_whole_pool, spares, was_replaced
-from tests.e2e.helpers import Follower, Json, Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Follower, Json, Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(600)]
 
 STEPS = 180
 FAULT_AFTER = 60
@@ -112,7 +111,7 @@ def test_the_job_moves_once_and_nobody_else_notices(site: Site, kind: str) -> No
     assert site.node_of(sick) == spare
     assert neighbours.rival.record()["job_state"] == ["PENDING"]
     assert {follower.why_pending() for follower in followers.values()} == {"Dependency"}
-    wait_for("the result", (victim.folder / "result.json").exists, 90, every=0.2)
+    wait_for("the result", (victim.folder / "result.json").exists, 180, every=0.2)
     assert_resumed(site, victim, script)
     assert site.closes(node, 120)["plan"] == "replace"
     assert was_replaced(site, node, sick, spare)
@@ -142,6 +141,8 @@ def assert_resumed(site: Site, victim: Training, script: Script) -> None:
 
 def assert_followed(victim: Training, rival: Training, followers: dict[str, Follower]) -> None:
     """What waited for the victim's end begins after it; what waited for its failure never does."""
+    ranks = len(victim.events("START", 1))
+    wait_for("the end of its ranks", lambda: len(victim.events("END", 1)) == ranks, 60, every=0.2)
     ended = max(float(event["time"]) for event in victim.events("END", 1))
     for when in ("afterok", "afterany"):
         wait_for(f"the {when} job", followers[when].started, 60, every=0.2)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.api import Lab
-from deploy.lab.spec import SLURM_NAMESPACE
-from tests.e2e.helpers import Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from deploy.lab.spec import NODES, SLURM_NAMESPACE
+from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
+AGENTS = sum(spec.gpus > 0 for spec in NODES)
 SCRIPT = """#!/bin/bash
 #SBATCH -N2 --ntasks-per-node=1 --requeue --output=/dev/null
 srun sh -c 'while sleep 0.2; do
@@ -42,12 +42,12 @@ def test_a_frozen_host_never_leaves_two_copies_of_its_job(site: Site) -> None:
     servers = Servers(site.lab)
     job, sick = started(site)
     node = site.node_of(sick)
-    time.sleep(35)  # every agent has been heard by a controller that may just have started
+    all_are_heard(site)
     site.lab.inject.freeze(node, True)
     try:
-        wait_for("the incident", lambda: bool(site.controller.incidents(node)), 150, every=2.0)
+        wait_for("the incident", lambda: bool(site.controller.incidents(node)), 240, every=2.0)
         assert site.controller.incidents(node)[0]["rule"] == "silent-node"
-        wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 60, every=0.5)
+        wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 150, every=0.5)
         assert "PENDING" in job.record()["job_state"]
         time.sleep(8)
         assert not [one for one in written(site, job.address) if one[0] == 1]
@@ -64,7 +64,7 @@ def test_a_host_that_thaws_after_the_requeue_never_leaves_two_copies(site: Site)
     """Its job writes on when it thaws: only the end of the worker's pod proves that it is gone."""
     job, sick = started(site)
     node = site.node_of(sick)
-    time.sleep(35)
+    all_are_heard(site)
     site.lab.inject.freeze(node, True)
     try:
         wait_for("Slurm's requeue", lambda: job.record()["restart_cnt"] == 1, 240, every=0.5)
@@ -113,10 +113,16 @@ def holding(site: Site) -> Iterator[None]:
         site.controller.change("set", "env", "deployment/remediator", f"{setting}-", f"{often}-")
 
 
+def all_are_heard(site: Site) -> None:
+    """Wait until every agent has been heard by a controller that may just have started."""
+    heard = "remediator_agents_heard"
+    wait_for("the heartbeats", lambda: site.controller.metric(heard) == AGENTS, 120, every=1.0)
+
+
 def started(site: Site) -> tuple[Training, str]:
     """A job that writes from both its nodes, and the second of them."""
     job = Training(site.lab, site.lab.slurm("sbatch", "--parsable", stdin=SCRIPT).strip())
-    wait_for("both copies", lambda: len(runs(site, job, 0)) == 2, 60, every=0.2)
+    wait_for("both copies", lambda: len(runs(site, job, 0)) == 2, 150, every=0.2)
     return job, job.workers()[-1]
 
 

@@ -14,10 +14,9 @@ from deploy.lab.sysfs import IDLE_CELSIUS
 from remediator.kube.acceptance import PROOF
 from remediator.kube.spare import CLAIM, RETIRED
 from tests.e2e.full import KEYS, nodes, spares, taints
-from tests.e2e.helpers import Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 POLICY = "REMEDIATOR_SPARES__WHEN_NONE"
 
 
@@ -86,7 +85,7 @@ def said(site: Site, node: str, step: str) -> str:
 
 def says(site: Site, node: str, step: str, text: str) -> None:
     """Wait until the step says it."""
-    wait_for(f"{step} to say {text!r}", lambda: text in said(site, node, step), 60, every=1.0)
+    wait_for(f"{step} to say {text!r}", lambda: text in said(site, node, step), 150, every=1.0)
 
 
 def state(site: Site, node: str) -> str:
@@ -161,7 +160,7 @@ def test_two_incidents_want_the_last_spare_and_one_waits_for_the_next(site: Site
     def served() -> list[str]:
         return [node for node in places if state(site, node) == "closed"]
 
-    wait_for("one of them to be replaced", served, 120, every=1.0)
+    wait_for("one of them to be replaced", served, 180, every=1.0)
     (winner,) = served()
     (loser,) = set(places) - {winner}
     ours = site.controller.incidents(winner)[0]["id"]

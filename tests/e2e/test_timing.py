@@ -15,10 +15,9 @@ from deploy.lab import monitoring
 from deploy.lab.api import Lab
 from deploy.lab.spec import CONTROL_PLANE, PROMETHEUS_PORT, SLURM_NAMESPACE
 from remediator.clock import rfc3339
-from tests.e2e.helpers import Servers, Site, Training, in_order
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVERY = 150
 """Steps between the job's own saves, ten steps a second."""
@@ -59,7 +58,8 @@ def _set(lab: Lab, what: str, variables: Mapping[str, str | None]) -> None:
         f"REMEDIATOR_{name}" + ("-" if value is None else f"={value}") for name, value in variables.items()
     ]
     lab.kubectl("-n", SLURM_NAMESPACE, "set", "env", what, *changes)
-    lab.kubectl("-n", SLURM_NAMESPACE, "rollout", "status", what, "--timeout=90s")
+    status = ("-n", SLURM_NAMESPACE, "rollout", "status", what, "--timeout=20s")
+    wait_for(f"the new pods of {what}", lambda: "successfully" in lab.kubectl(*status, check=False), 180)
 
 
 def tell(site: Site, labels: dict[str, str]) -> None:
@@ -70,7 +70,7 @@ def tell(site: Site, labels: dict[str, str]) -> None:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     body = json.dumps({"version": "4", "alerts": [alert]}).encode()
     request = urllib.request.Request(f"{site.controller.url}/v1/alerts", body, headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
 
 
@@ -100,7 +100,7 @@ def until_fenced(site: Site, servers: Servers, node: str, job: Training) -> int:
         before[:] = [saved(job)]
         return servers.fences(node) == 1
 
-    wait_for("the fence", is_fenced, 150, every=0.2)
+    wait_for("the fence", is_fenced, 240, every=0.2)
     return before[0]
 
 
@@ -114,7 +114,7 @@ def test_a_job_is_not_signalled_before_its_next_complete_checkpoint_and_resumes_
     before = until_fenced(site, servers, node, job)
     assert servers.drains(sick) == 1
     while saved(job) == before:  # it runs on, on a node that takes no other job
-        assert job.is_untouched()
+        assert job.is_untouched() or saved(job) > before
         time.sleep(0.5)
     site.moves(job)
     (resumed,) = {int(event["step"]) for event in job.events("START", 1)}

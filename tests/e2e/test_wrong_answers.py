@@ -6,7 +6,6 @@ The controller reaches both through proxies, which change their kind of wrong an
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +14,11 @@ import pytest
 
 from deploy.lab.api import Lab
 from deploy.lab.spec import API_PORT, CONTROL_PLANE, SLURMRESTD_PORT
-from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order
+from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, Training, in_order, save_state, wait_for
 from tests.servers import faulty
 from tests.servers.faulty import Asked, Choose, Passed, Proxy
-from tests.servers.slurm import wait_for
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 SLURM_DARK = ("dropped", "nonsense", "with_errors", "cut", "silent")
 """Wrong answers to every question to Slurm, the node's state among them."""
@@ -44,6 +42,11 @@ class Doors:
         for proxy in (self.slurm, self.kube):
             proxy.choose, proxy.told = faulty.nobody, faulty.untold
             proxy.hang_up()
+
+    def close_kube(self, kind: str) -> None:
+        """Nodes and pods are answered for wrongly, and so are their watches, which begin anew."""
+        self.kube.choose = about_machines(kind, KUBE_DARK[kind])
+        self.kube.hang_up()
 
     def settings(self) -> dict[str, str]:
         """How the controller comes to use them."""
@@ -82,7 +85,7 @@ def site(lab: Lab, doors: Doors) -> Iterator[Site]:
     doors.open()
     with in_order(lab) as found:
         # After wrong answers it comes back within half a minute; until then it knows the nodes of before.
-        wait_for("the watches of nodes and pods", lambda: doors.kube.watched() >= WATCHED, 90, every=0.2)
+        wait_for("the watches of nodes and pods", lambda: doors.kube.watched() >= WATCHED, 150, every=0.2)
         try:
             yield found
         finally:
@@ -133,8 +136,13 @@ def test_nothing_is_written_on_a_wrong_answer_and_all_is_done_on_right_ones(site
     def met(proxy: Proxy, kind: str, path: str) -> None:
         """The step under way got this wrong answer, and no change came of those before."""
         with site.explained():
-            wait_for(f"{kind} at {path}", lambda: proxy.count(kind, path) >= 1, 60, every=0.2)
+            wait_for(f"{kind} at {path}", lambda: proxy.count(kind, path) >= 1, 120, every=0.2)
         assert servers.changes() == told, kind
+
+    def done() -> None:
+        """All that may be written by now is."""
+        with site.explained():
+            wait_for(told[-1], lambda: servers.changes() == told, 120, every=0.2)
 
     doors.slurm.choose = always(SLURM_DARK[0])
     site.lab.inject.xid(node, 79)
@@ -145,17 +153,20 @@ def test_nothing_is_written_on_a_wrong_answer_and_all_is_done_on_right_ones(site
     assert job.is_untouched()
 
     told = [f"POST /slurm/v0.0.45/node/{worker}"]  # the DRAIN: Slurm is known again, Kubernetes is not
-    for kind, watched in KUBE_DARK.items():
-        doors.kube.choose = about_machines(kind, watched)
-        doors.kube.hang_up()
-        doors.slurm.choose = faulty.nobody
+    doors.close_kube("failed")
+    doors.slurm.choose = faulty.nobody
+    done()
+    for kind in KUBE_DARK:
+        doors.close_kube(kind)
         met(doors.kube, kind, f"/nodes/{node}")
     assert job.is_untouched()
 
     told = [*told, f"patch nodes/{node}"]  # the fence; which jobs run there is not known
+    doors.slurm.choose = about_jobs(JOBS_DARK[0])
+    doors.kube.choose = faulty.nobody
+    done()
     for kind in JOBS_DARK:
         doors.slurm.choose = about_jobs(kind)
-        doors.kube.choose = faulty.nobody
         met(doors.slurm, kind, "/jobs/")
     assert job.is_untouched()
 
@@ -174,7 +185,7 @@ def test_servers_that_die_as_they_acknowledge_are_asked_once_more_and_the_job_mo
     """slurmctld may forget a DRAIN and a requeue that it took seconds before, the API server nothing."""
     job = site.train()
     worker, node = sick_place(site, job)
-    time.sleep(6)  # slurmctld writes its state every 5 s: it shall know the job
+    save_state(site.lab, job.address)  # slurmctld writes its state every 5 s: it shall know the job
     died: list[str] = []
     fatal = {
         ("POST", f"/slurm/v0.0.45/node/{worker}"): "slurmctld",
@@ -188,13 +199,14 @@ def test_servers_that_die_as_they_acknowledge_are_asked_once_more_and_the_job_mo
             died.append(part)
 
     doors.slurm.told = doors.kube.told = told
+    deaths = len(fatal)
     site.lab.inject.xid(node, 79)
-    for number in range(len(fatal)):
+    for number in range(deaths):
         with site.explained():
-            wait_for(f"one of {fatal} to die", partial(is_longer, died, number), 90, every=0.1)
+            wait_for(f"one of {fatal} to die", partial(is_longer, died, number), 150, every=0.1)
         site.lab.inject.start(died[number])
     site.moves(job)
-    site.closes(node, 90)
+    site.closes(node)
     assert fatal == {}
     assert worker not in job.workers()
     assert [len(job.events("START", restart)) for restart in (0, 1, 2)] == [2, 2, 0]

@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 from deploy.lab.api import Lab
 from deploy.lab.spec import SLURM_NAMESPACE
 from remediator.run.failpoint import VARIABLE
-from tests.e2e.helpers import ACCOUNT, DATA, HOME, Controller, Json, Servers, Site, Training
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import ACCOUNT, DATA, HOME, Controller, Json, Servers, Site, Training, wait_for
 
 KEEPER = Path(__file__).with_name("keeper.py")
 PATIENCE_S = 400.0

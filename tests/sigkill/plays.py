@@ -10,9 +10,8 @@ from deploy.lab.inject import processes_named
 from remediator.kube.fence import DID, FENCED, INCIDENT
 from remediator.kube.spare import CLAIM
 from tests.e2e.full import KEYS, nodes, spares, taints, was_replaced
-from tests.e2e.helpers import ONE_OF_EACH, Json, Servers, Training
-from tests.e2e.test_crashed_jobs import SETTINGS, submit, two_crash
-from tests.servers.slurm import wait_for
+from tests.e2e.helpers import ONE_OF_EACH, Json, Servers, Training, wait_for
+from tests.e2e.test_crashed_jobs import SETTINGS, submit_crashing, two_crash
 from tests.sigkill.drill import Drill, accepted
 
 SAVES_S = 90
@@ -227,9 +226,9 @@ def crashes_by_itself(drill: Drill) -> None:
     drill.arm(**SETTINGS)
     site = drill.site
     servers = Servers(site.lab)
-    job = submit(site, 'sleep 3; [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exit 1; sleep 600')
-    wait_for("the first run", lambda: job.is_running(0), 60, every=0.2)
+    job, cue = submit_crashing(site)
     node = site.node_of(job.workers()[0])
+    cue.touch()
     drill.runs_again(job)
     drill.ends(node, "restart-job")
     assert_one_requeue(servers, job)
