@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
 import urllib3
@@ -18,9 +18,11 @@ from urllib3.exceptions import HTTPError
 from remediator.clock import Clock
 from remediator.errors import BadInput, GiveUp, Retry
 from remediator.kube import paths
-from remediator.kube.credentials import Credentials, Load, loader
 from remediator.kube.deadline import Deadline
 from remediator.kube.errors import Call, Json, answer_error, is_absent, lost_answer, transport_error
+
+if TYPE_CHECKING:
+    from remediator.kube.credentials import Credentials, Load
 
 PAGE = 500
 CONNECT_S = 3.0
@@ -256,6 +258,9 @@ def connect(kubeconfig: Path | None, *, clock: Clock, pool_size: int = 20) -> Se
     """Session from a kubeconfig file, or from the pod's service account when None.
     `pool_size`: workers + watches + 4.
     """
+    # half a second of a library that a verb which only reads the store never needs
+    from remediator.kube.credentials import loader  # noqa: PLC0415
+
     return Session(loader(kubeconfig, pool_size), clock)
 
 

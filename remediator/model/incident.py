@@ -72,6 +72,11 @@ class Incident(Ours):
         return self.timing != "now"
 
     @property
+    def is_silence(self) -> bool:
+        """Neither the machine's agent nor its slurmd answered: no grace can reach its jobs."""
+        return self.rule == SILENT_NODE
+
+    @property
     def reason_prefix(self) -> str:
         """How every reason of this incident begins; nobody else's does."""
         return reason_prefix(self.id)

@@ -14,7 +14,6 @@ from remediator.model.run import JobRun
 from remediator.model.timing import Timing, hastier
 from remediator.store import checkpoints, incidents, steps
 from remediator.workflow.journal import Journal
-from remediator.workflow.silence import is_silence
 
 TIMING = "timing"
 """Fact of a run's await-save: somebody else's evidence lets it wait less than its own incident would."""
@@ -53,7 +52,7 @@ def stopped_at(connection: sa.Connection, incident: Incident, run: JobRun) -> fl
     row = steps.of_run(connection, incident.id, "release-jobs", run)
     if row is None or row.acted_at is None or row.state != "done":
         return None
-    return incident.fault_at if is_silence(incident) else row.ended_at
+    return incident.fault_at if incident.is_silence else row.ended_at
 
 
 def held_for(saved: Saved) -> str:

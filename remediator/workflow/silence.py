@@ -7,7 +7,6 @@ from math import inf
 from remediator.errors import GiveUp
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, is_slurm_worker
-from remediator.model.incident import SILENT_NODE, Incident
 from remediator.model.plan import Hold
 from remediator.workflow.context import Context
 from remediator.workflow.occupants import jobs_on
@@ -23,11 +22,6 @@ HELD = "held_until_fenced"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 SKEW_S = 5.0  # between the API server's clock and ours
 KUBELET_GRACE_S = 60.0  # a kubelet that died with the node is not Ready any more after that
-
-
-def is_silence(incident: Incident) -> bool:
-    """Whether neither the machine's agent nor its slurmd answered: no grace can reach its jobs."""
-    return incident.rule == SILENT_NODE
 
 
 def refuse_down(context: Context) -> Hold | None:

@@ -9,7 +9,7 @@ from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.runs import moved_on, who
-from remediator.workflow.silence import fencing_proof, is_silence
+from remediator.workflow.silence import fencing_proof
 from remediator.workflow.step import Writing
 
 
@@ -22,7 +22,7 @@ class HoldJobs(Writing):
     def check(self, context: Context) -> Outcome | None:
         """Done when the job is held, or needs no hold; one that stood before we asked for it is not ours."""
         run = context.the_run
-        capped = bool(run.held_because) and is_silence(context.incident)
+        capped = bool(run.held_because) and context.incident.is_silence
         if not capped and context.incident.pool not in context.conduct.hold_until_fenced:
             return Done("hold_until_fenced is off for its pool: Slurm's own delay stands")
         job = context.slurm.job(run.job_id)

@@ -14,7 +14,7 @@ from remediator.workflow.conditions import lost_condition
 from remediator.workflow.context import Context
 from remediator.workflow.forgotten import ASKS, forgotten, requeued
 from remediator.workflow.runs import moved_on, who
-from remediator.workflow.silence import is_silence, lost_nodes, refuse_down, set_machine_down
+from remediator.workflow.silence import lost_nodes, refuse_down, set_machine_down
 from remediator.workflow.step import Writing
 from slurm_bridge.kinds import Release, classify
 from slurm_bridge.model import SlurmJob
@@ -49,11 +49,11 @@ class ReleaseJobs(Writing):
         lost = lost_condition(context, context.incident.slurm_nodes)
         if lost is not None:
             return replace(lost, facts=lost.facts | {"untouched": run.key})
-        return refuse_down(context) if is_silence(context.incident) else None
+        return refuse_down(context) if context.incident.is_silence else None
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Whose job is asked to save and restart, or loses its node."""
-        if is_silence(incident):
+        if incident.is_silence:
             return f"set {', '.join(incident.slurm_nodes)} DOWN, so that Slurm requeues {who(run)}"
         held = ", and hold it there" if run is not None and run.held_because else ""
         return f"requeue {who(run)}: SIGTERM, then KillWait to save{held}"
@@ -67,7 +67,7 @@ class ReleaseJobs(Writing):
         if self._release(context, job).act != "requeue":
             return None
         started = context.slurm.config().started_at
-        if is_silence(context.incident):
+        if context.incident.is_silence:
             set_machine_down(context)
             took = f"slurmctld set {', '.join(context.incident.slurm_nodes)} DOWN"
         else:

@@ -10,7 +10,6 @@ from remediator.model.plan import Done, Outcome, Wait
 from remediator.model.run import JobRun
 from remediator.signals.plain import shown
 from remediator.workflow.context import Context
-from remediator.workflow.silence import is_silence
 from remediator.workflow.step import Step
 from slurm_bridge.dependents import dependents
 from slurm_bridge.kinds import classify
@@ -61,7 +60,7 @@ class Survey(Step):
         given = f"{grace} s" if grace is not None else "an unknown time"
         moved = sum(run.release == "requeue" for run in context.runs)
         alone = f"; left alone: {runs - moved}" if moved < runs else ""
-        saving = "none can save" if is_silence(context.incident) else f"Slurm gives each {given} to save"
+        saving = "none can save" if context.incident.is_silence else f"Slurm gives each {given} to save"
         text = f"job runs to be moved: {moved}{alone}; {saving}"
         return Done(text, {"grace_s": grace})
 

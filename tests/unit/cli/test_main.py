@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from remediator import __version__
+from remediator.store.engine import open_store
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,3 +99,27 @@ def test_topic_loads_only_its_own_libraries() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_verbs_that_read_the_store_or_the_policy_load_no_server_and_no_cluster_client(tmp_path: Path) -> None:
+    """A person waits for them; what they do not use takes most of a second to load."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(remediator("config", "example").stdout)
+    open_store(f"sqlite:///{tmp_path}/s.db").close()
+    program = (
+        "import sys; from typer.testing import CliRunner; from remediator.cli.main import app\n"
+        "for line in sys.argv[1:]:\n"
+        "    done = CliRunner().invoke(app, line.split())\n"
+        "    print(line, done.exit_code, *({'kubernetes', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+    )
+    read = ("incidents list", "audit verify", "node gpu-0", "policy check", "policy explain 79")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *read],
+        cwd=ROOT,
+        env={**os.environ, "REMEDIATOR_SETTINGS": str(file), "REMEDIATOR_STORE__URL": f"sqlite:///{tmp_path}/s.db"},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    statuses = (0, 0, 2, 0, 0)
+    assert done.stdout.splitlines() == [
+        f"{line} {status}" for line, status in zip(read, statuses, strict=True)
+    ]
