@@ -22,6 +22,12 @@ _PUSH_GATEWAY = (
 )
 
 
+_TLS_SERVER = ("SSLContext", "TLSVersion", "PROTOCOL_TLS_CLIENT", "PROTOCOL_TLS_SERVER")
+"""What prometheus_client names in the signatures of a server and a client that the agent has no use for."""
+
+_CONTROLLER = "REMEDIATOR_AGENT_CONTROLLER_URL"
+
+
 def prepare() -> None:
     """Before anything else is imported."""
     libc = ctypes.CDLL(None)
@@ -41,6 +47,21 @@ def prepare() -> None:
     # pydantic's, to look for its plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _later("importlib.metadata", "entry_points", "version")
+    if os.environ.get(_CONTROLLER, "").startswith("http://"):
+        _without_tls()
+
+
+def _without_tls() -> None:
+    """4 MB of OpenSSL that an agent never uses whose controller is asked in the clear: urllib3 and hashlib do
+    as on a Python that was built without it; whoever else wants TLS can have it.
+    """
+    absent = {"ssl": None, "_hashlib": None}
+    sys.modules.update(absent)  # type: ignore[arg-type]
+    for name in ("hashlib", "hmac", "http.client", "urllib3"):
+        importlib.import_module(name)
+    for name in absent:
+        del sys.modules[name]
+    _later("ssl", **dict.fromkeys(_TLS_SERVER, object))
 
 
 def _later(name: str, *functions: str, **placed: Any) -> None:

@@ -21,12 +21,12 @@ _KINDS = {"controller": re.compile(r"remediator\0controller"), "agent": re.compi
 
 
 def resident(lab: Lab, when: str) -> list[Figure]:
-    """One row per kind of process, a sample per process; their pods' limits are the goal."""
+    """One row per kind of process, a sample per process: what is resident (VmRSS), in 10^6 bytes."""
     found: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     for kind, pid in _processes(lab):
-        found[kind].append(_mebibytes(pid))
+        found[kind].append(_megabytes(pid))
     return [
-        Figure(f"memory of {kind}, {when}", "MiB", tuple(sizes), goal=GOALS.get(kind, Goal()))
+        Figure(f"memory of {kind}, {when}", "MB", tuple(sizes), goal=GOALS.get(kind, Goal()))
         for kind, sizes in found.items()
         if sizes
     ]
@@ -52,9 +52,9 @@ def _kind(pid: int) -> str:
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(command)), "")
 
 
-def _mebibytes(pid: int) -> float:
+def _megabytes(pid: int) -> float:
     found = _RSS.search(_read(pid, "status"))
-    return int(found[1]) / 1024 if found else 0.0
+    return int(found[1]) * 1024 / 1e6 if found else 0.0
 
 
 def _cpu_s(pid: int) -> float:

@@ -138,6 +138,26 @@ def test_process_loads_nothing_that_only_its_libraries_want() -> None:
     assert escaped == "&lt;", "what is asked for is loaded all the same"
 
 
+@pytest.mark.parametrize(("scheme", "has_tls"), [("http", False), ("https", True)])
+def test_process_carries_openssl_only_for_a_controller_that_is_asked_by_it(
+    scheme: str, has_tls: bool
+) -> None:
+    program = (
+        "import sys, remediator.agent.__main__, ssl, hashlib, urllib3\n"
+        "print(*{'_ssl', '_hashlib'} & set(sys.modules)); print(hashlib.sha256(b'').hexdigest()[:4])\n"
+        "print(urllib3.connection.HTTPSConnection.__name__, ssl.create_default_context().verify_mode)"
+    )
+    environ = {**os.environ, "REMEDIATOR_AGENT_CONTROLLER_URL": f"{scheme}://controller:8080"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
+    )
+    loaded, digest, served = done.stdout.splitlines()
+    assert set(loaded.split()) == ({"_ssl", "_hashlib"} if has_tls else set())
+    assert digest == "e3b0"
+    connection = "HTTPSConnection" if has_tls else "DummyConnection"
+    assert served == f"{connection} 2", "what asks for TLS gets it all the same"
+
+
 def test_process_pushes_a_lost_gpu_and_lives_on_while_the_driver_hangs(
     tmp_path: Path, controller: Controller
 ) -> None:
