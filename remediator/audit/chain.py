@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -53,9 +54,24 @@ def append(connection: sa.Connection, entry: Entry) -> int:
     return seq
 
 
+@contextmanager
+def savepoint(connection: sa.Connection) -> Iterator[None]:
+    """What an error takes back, and no more. Plain words: SQLAlchemy's own is compiled anew each time."""
+    connection.exec_driver_sql("SAVEPOINT judged")
+    try:
+        yield
+    except BaseException:
+        connection.info.pop(_WRITTEN, None)
+        with suppress(sa.exc.DBAPIError):  # a store in trouble has taken back everything; that error counts
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT judged")
+            connection.exec_driver_sql("RELEASE SAVEPOINT judged")
+        raise
+    connection.exec_driver_sql("RELEASE SAVEPOINT judged")
+
+
 def _head(connection: sa.Connection) -> Head:
-    """The last record: what this very transaction or savepoint wrote last, else it is read. What a savepoint
-    wrote may be gone with it.
+    """The last record: what this very transaction or nested one wrote last, else it is read. What another
+    nested one wrote may be gone with it.
     """
     within, head = connection.info.get(_WRITTEN, (None, None))
     if head is not None and within == _within(connection):

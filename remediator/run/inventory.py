@@ -56,12 +56,19 @@ class CachedInventory:
         self._workers = Kept(_workers_by_node, pods)
         self._homes = Kept(_node_by_worker, pods)
         self._soperators = Kept(self._pools_of_soperator, nodes, pods)
+        self._machines: Kept[dict[str, Machine]] = Kept(_nothing_yet, nodes, pods)
 
     def machine(self, name: str) -> Machine | None:
         """The node of exactly this name with its pool and Slurm workers, or None."""
-        node = self._node(name)
-        if node is None:
-            return None
+        known = self._machines()  # before the node is read: what is kept may be newer than these, never older
+        machine = known.get(name)
+        if machine is None:
+            node = self._node(name)
+            machine = None if node is None else known.setdefault(name, self._machine(node))
+        return machine
+
+    def _machine(self, node: NodeView) -> Machine:
+        name = node.name
         pool = self._pool_of(node)
         of_soperator = pool in self._soperators()
         return Machine(
@@ -137,6 +144,11 @@ class CachedInventory:
             if all(node.labels.get(key) == value for key, value in pool.node_selector.items()):
                 return name
         return None
+
+
+def _nothing_yet(_nodes: Iterable[NodeView], _pods: Iterable[PodView]) -> dict[str, Machine]:
+    """Machines are made when somebody asks for them."""
+    return {}
 
 
 def _workers_by_node(pods: Iterable[PodView]) -> dict[str, tuple[str, ...]]:

@@ -25,6 +25,9 @@ class Memory:
         return recall(rule, Course(tier, plan), self.past, self.returned_at, limits, now)
 
 
+NO_PAST = Memory((), 0.0)
+
+
 def remember(connection: sa.Connection, key: str, limits: MachineLimits, now: float) -> Memory:
     """The past of the machine with this key, as far back as anything counts."""
     days = max(limits.remediation_days, limits.second_fault_days, 2 * limits.same_rule_h / 24)

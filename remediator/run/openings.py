@@ -58,6 +58,7 @@ class Openings:
     def open(
         self,
         connection: sa.Connection,
+        view: StoreView,
         signal: Signal,
         machine: Machine,
         decision: Decision,
@@ -84,9 +85,13 @@ class Openings:
             timing=decision.timing,
         )
         incidents.insert(connection, incident)
+        grouped = False
         if not self._engine.dry_run:
             self._ledger.fell_ill(connection, incident, now)
-            self._ledger.sighted(connection, machine, decision, signal.received_at, now)
+            grouped = self._ledger.sighted(
+                connection, view.groups(), machine, decision, signal.received_at, now
+            )
+        view.opened(machine, grouped=grouped)
         detail: dict[str, Any] = decision.model_dump(include={"rule", "plan", "policy", "timing"})
         detail["evidence"] = signal.dedupe
         if followed_by:

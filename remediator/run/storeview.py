@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
 from remediator.incidents.memory import Recalled
-from remediator.model.incident import Tier
+from remediator.model.incident import Incident, Tier
 from remediator.model.machine import TIERS, Machine
 from remediator.policy.budgets import Budget, drain_budget
 from remediator.policy.decide import Situation
-from remediator.run.memory import remember
-from remediator.store import incidents
+from remediator.run.memory import NO_PAST, remember
+from remediator.settings import MachineLimits
+from remediator.store import incidents, life
 from remediator.workflow.common_cause import Group
 from remediator.workflow.ledger import Ledger
 
 
 class StoreView:
-    """Asked only when it matters, and for each budget once."""
+    """Asked only when it matters, for each budget once, and for no machine that never had an incident."""
 
     def __init__(
         self, connection: sa.Connection, ledger: Ledger, now: float, *, dry_run: bool = False
@@ -27,36 +30,78 @@ class StoreView:
         self._dry_run = dry_run
         self._refused: dict[tuple[str | None, Budget], str | None] = {}
         self._groups: list[Group] | None = None
+        self._strangers: set[str] = set()
+        self._since: tuple[float | None] | None = None
 
-    def started(self) -> None:
-        """Another node is sick from now on: what was known of budgets is not true any more."""
-        self._refused.clear()
-        self._groups = None
+    @property
+    def limits(self) -> MachineLimits | None:
+        """What is remembered of single machines; None when budgets are off."""
+        return self._ledger.machine_limits
+
+    def meet(self, machines: Iterable[Machine]) -> None:
+        """One read for all that are about to be asked about: which of them never had an incident."""
+        keys = {machine.key for machine in machines} - self._strangers
+        self._strangers |= keys - incidents.known(self._connection, keys)
+
+    def opened(self, machine: Machine, *, grouped: bool) -> None:
+        """The machine has an incident from now on, which may have made a group of many."""
+        self._strangers.discard(machine.key)
+        self.started(grouped=grouped)
+
+    def started(self, *, grouped: bool = True) -> None:
+        """Another node is sick from now on: what was free may be used up; what was refused still is."""
+        self._refused = {key: why for key, why in self._refused.items() if why is not None}
+        if grouped:
+            self._groups = None
 
     def of(self, machine: Machine | None) -> Situation:
         """The situation of one machine."""
         pool = machine.pool if machine else None
         return Situation(
-            last_closed=self._last_closed(machine) if machine and machine.fenced_by else None,
+            last_closed=self._closed_id(machine) if machine and machine.fenced_by else None,
             refuse=lambda tier: self.refused(pool, tier),
             grouped=lambda rule: self.grouped(machine, rule),
             recall=lambda rule, tier, plan: self.recalled(machine, rule, tier, plan),
             dry_run=self._dry_run,
         )
 
+    def open_for(self, machine: Machine) -> Incident | None:
+        """The machine's open incident."""
+        return None if self._is_stranger(machine) else incidents.open_for(self._connection, machine.key)
+
+    def last_closed(self, machine: Machine) -> Incident | None:
+        """The machine's newest incident that has ended."""
+        return None if self._is_stranger(machine) else incidents.last_closed(self._connection, machine.key)
+
+    def last_return(self, machine: Machine) -> Incident | None:
+        """The machine's newest return to service."""
+        return None if self._is_stranger(machine) else incidents.last_return(self._connection, machine.key)
+
+    def watching_since(self) -> float | None:
+        """When the service first watched."""
+        if self._since is None:
+            self._since = (life.watching_since(self._connection),)
+        return self._since[0]
+
     def recalled(self, machine: Machine | None, rule: str, tier: Tier, plan: str) -> Recalled | None:
         """What the machine's past changes about a decision."""
         limits = self._ledger.machine_limits
         if machine is None or limits is None:
             return None
-        memory = remember(self._connection, machine.key, limits, self._now)
+        unknown = self._is_stranger(machine)
+        memory = NO_PAST if unknown else remember(self._connection, machine.key, limits, self._now)
         return memory.recall(rule, tier, plan, limits, self._now)
+
+    def groups(self) -> list[Group]:
+        """Groups of nodes with one fault that stand."""
+        if self._groups is None:
+            self._groups = self._ledger.groups(self._connection)
+        return self._groups
 
     def grouped(self, machine: Machine | None, rule: str) -> str | None:
         """Why nothing but a T0 drain is done for this rule: it is on many machines that share something."""
-        if self._groups is None:
-            self._groups = self._ledger.groups(self._connection)
-        return self._ledger.grouped(self._groups, rule, machine) if machine and self._groups else None
+        groups = self.groups()
+        return self._ledger.grouped(groups, rule, machine) if machine and groups else None
 
     def refused(self, pool: str | None, tier: Tier) -> str | None:
         """Why no other node of this pool may be drained for evidence of this tier."""
@@ -71,6 +116,9 @@ class StoreView:
         acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
         return all(self.refused(machine.pool, tier) for tier in acting)
 
-    def _last_closed(self, machine: Machine) -> str | None:
-        closed = incidents.last_closed(self._connection, machine.key)
+    def _is_stranger(self, machine: Machine) -> bool:
+        return machine.key in self._strangers
+
+    def _closed_id(self, machine: Machine) -> str | None:
+        closed = self.last_closed(machine)
         return closed.id if closed and closed.state == "closed" else None

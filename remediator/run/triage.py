@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 import sqlalchemy as sa
 
+from remediator.audit.chain import savepoint
 from remediator.incidents.correlate import boot_of, of_another
 from remediator.incidents.evidence import is_asked_first
 from remediator.model.decision import UNKNOWN, Decision
@@ -100,6 +104,7 @@ class Triage:
         while more and len(verdicts) + len(later) < PAGE:
             page = signals.unhandled(connection, last, PAGE, now)
             more = len(page) == PAGE
+            view.meet(self._machines(signal for _, signal in page))
             for last, signal in page:
                 verdict = self._verdict(connection, view, signal, now)
                 if isinstance(verdict, Later):
@@ -112,6 +117,14 @@ class Triage:
         signals.settle(connection, now, verdicts)
         signals.defer(connection, later)
         return [verdict.sentence for verdict in verdicts], more
+
+    def _machines(self, found: Iterable[Signal]) -> list[Machine]:
+        """What the signals are about; what makes one of them odd is found out when it is judged."""
+        machines = []
+        for node in {signal.node for signal in found}:
+            with suppress(Exception):  # it stops no other signal
+                machines.append(self._inventory.machine(node))
+        return [machine for machine in machines if machine is not None]
 
     def _verdict(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
@@ -157,17 +170,16 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, signal: Signal, crashes: Crashes, now: float
     ) -> Judged | None:
         """The end of a job: what becomes of the job, then of machines that it makes suspect."""
-        with connection.begin_nested():
+        with savepoint(connection):
             judged = crashes.judge(connection, signal, now)
             if judged is None:
                 return None
             sentences, incident = [judged[0]], judged[1]
             for machine, why in crashes.suspects(connection, signal, now):
                 decision = suspect(machine, why, self._rules, view.of(machine))
-                opened = self.openings.open(connection, signal, machine, decision, now)
+                opened = self.openings.open(connection, view, signal, machine, decision, now)
                 sentences.append(decision.sentence)
                 incident = incident or opened.id
-                view.started()
         return "; ".join(sentences), incident
 
     def _judge_one(
@@ -184,7 +196,7 @@ class Triage:
             return self._doubt(
                 "another-machine", f"{what} began before this machine bore that name: recorded"
             )
-        existing = incidents.open_for(connection, machine.key) if machine else None
+        existing = view.open_for(machine) if machine else None
         if existing is not None and existing.dry_run and not self._engine.dry_run:
             self._engine.end_dry_run(connection, existing, now)
             existing = None
@@ -209,7 +221,7 @@ class Triage:
             if decision.reason in UNKNOWN:
                 return self._doubt(decision.reason, decision.sentence)
             return decision.sentence, None
-        weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
+        weighed = weigh(connection, view, signal, machine, decision, now)
         if isinstance(weighed, Later):
             self._sighted(connection, view, signal, machine, decision, now)
             return weighed
@@ -217,9 +229,10 @@ class Triage:
             why = f"{decision.cause} on {signal.node}: {weighed.sentence}"
             return self._doubt(weighed.reason, why) if weighed.reason else (why, None)
         decision = named(decision, weighed)
-        with connection.begin_nested():  # the only writes that an error may have to take back
-            incident = self.openings.open(connection, signal, machine, decision, now, weighed.followed_by)
-        view.started()
+        with savepoint(connection):  # the only writes that an error may have to take back
+            incident = self.openings.open(
+                connection, view, signal, machine, decision, now, weighed.followed_by
+            )
         return decision.sentence, incident.id
 
     def _doubt(self, reason: str, sentence: str) -> Judged:
@@ -238,7 +251,7 @@ class Triage:
     ) -> None:
         """What waits counts already: of many that fall ill together none goes ahead of the others."""
         if not self._engine.dry_run and self._ledger.sighted(
-            connection, machine, decision, signal.received_at, now
+            connection, view.groups(), machine, decision, signal.received_at, now
         ):
             view.started()
 
@@ -270,7 +283,7 @@ class Triage:
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         if decision.action == "record":
             return decision.sentence, None
-        weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
+        weighed = weigh(connection, view, signal, machine, decision, now)
         if isinstance(weighed, Later):
             return weighed
         if not weighed.enough:

@@ -14,9 +14,10 @@ from remediator.model.decision import Decision
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
+from remediator.run.storeview import StoreView
 from remediator.settings import MachineLimits
 from remediator.signals.drains import DRAIN
-from remediator.store import incidents, life, signals
+from remediator.store import signals
 from remediator.workflow.suspects import AFTER_FAILURE
 
 AGAIN_S = 1.0
@@ -31,19 +32,19 @@ class Later:
 
 def weigh(
     connection: sa.Connection,
+    view: StoreView,
     signal: Signal,
     machine: Machine,
     decision: Decision,
-    limits: MachineLimits | None,
     now: float,
 ) -> Verdict | Later:
     """Whether this signal may act as decided. Final evidence (T0) waits for no companion and no machine to
     settle.
     """
-    closed = incidents.last_closed(connection, machine.key)
+    closed = view.last_closed(machine)
     past = _of_the_past(connection, signal, machine, decision, closed)
-    if past is None and limits is not None and decision.tier != "T0":
-        past = _unsettled(connection, signal, machine, closed, limits, now)
+    if past is None and view.limits is not None and decision.tier != "T0":
+        past = _unsettled(view, signal, machine, closed, view.limits, now)
     if past is not None:
         return past
     if _is_record(signal, decision):
@@ -106,7 +107,7 @@ def _of_the_past(
 
 
 def _unsettled(
-    connection: sa.Connection,
+    view: StoreView,
     signal: Signal,
     machine: Machine,
     closed: Incident | None,
@@ -114,10 +115,10 @@ def _unsettled(
     now: float,
 ) -> Verdict | None:
     """What began before the service watched, or comes right after its own repair, tells of neither."""
-    since = life.watching_since(connection)
+    since = view.watching_since()
     if since is not None and signal.seen_at < since and now < since + limits.settle_s:
         return Verdict(False, "began before the service first watched: recorded")
-    given_back = incidents.last_return(connection, machine.key)
+    given_back = view.last_return(machine)
     healed = closed if closed is not None and closed.plan in HEALS and closed.state == "closed" else None
     ended = [one.closed_at for one in (given_back, healed) if one is not None and one.closed_at]
     if ended and now < max(ended) + limits.settle_s:

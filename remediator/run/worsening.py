@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from remediator.audit.chain import savepoint
 from remediator.incidents.ladder import Course, graver
 from remediator.incidents.verdicts import asks_for, is_lowered
 from remediator.model.decision import Decision
@@ -55,7 +56,7 @@ class Worsening:
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         if decision.action == "record":
             return folds, existing.id
-        weighed = weigh(connection, signal, machine, decision, self._ledger.machine_limits, now)
+        weighed = weigh(connection, view, signal, machine, decision, now)
         if isinstance(weighed, Later):
             return weighed
         if not weighed.enough:
@@ -82,7 +83,7 @@ class Worsening:
         worse = _worsened(existing, decision, signal)
         if leaves_acting(connection, existing, worse["plan"]):
             return None  # the machine is in good hands; what acts on it now is finished first
-        with connection.begin_nested():
+        with savepoint(connection):
             changed = self._carry_on(connection, existing, machine, worse, now)
             self._engine.hasten(connection, changed, decision.timing, decision.cause, now)
         view.started()

@@ -15,6 +15,9 @@ AS_SPARE = "as-spare"
 becomes a spare.
 """
 
+_UNANSWERED = sa.select(command).where(command.c.answered_at.is_(None)).order_by(command.c.asked_at)
+_PAUSED_BY = sa.select(meta.c.value).where(meta.c.key == PAUSED)
+
 
 @dataclass(frozen=True)
 class Command:
@@ -43,8 +46,7 @@ def get(connection: sa.Connection, command_id: str) -> Command | None:
 
 def unanswered(connection: sa.Connection) -> list[Command]:
     """Commands the core has not answered yet, oldest first."""
-    query = sa.select(command).where(command.c.answered_at.is_(None)).order_by(command.c.asked_at)
-    return [Command(**row._mapping) for row in connection.execute(query)]
+    return [Command(**row._mapping) for row in connection.execute(_UNANSWERED)]
 
 
 def answer(connection: sa.Connection, asked: Command, now: float, sentence: str, *, done: bool) -> None:
@@ -55,7 +57,7 @@ def answer(connection: sa.Connection, asked: Command, now: float, sentence: str,
 
 def paused_by(connection: sa.Connection) -> str:
     """Who paused all writing; empty when nobody did."""
-    return connection.execute(sa.select(meta.c.value).where(meta.c.key == PAUSED)).scalar() or ""
+    return connection.execute(_PAUSED_BY).scalar() or ""
 
 
 def set_paused(connection: sa.Connection, actor: str) -> None:

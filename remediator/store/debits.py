@@ -36,6 +36,8 @@ _STANDING = (
     )
 )
 
+_INSERT = sa.insert(debit)
+
 
 def standing(
     connection: sa.Connection,
@@ -60,4 +62,4 @@ def add(
 ) -> None:
     """Debit a budget; the schema refuses a second debit of the same incident."""
     values = {"incident": incident_id, "budget": budget, "pool": pool, "step": step_name, "at": at}
-    connection.execute(sa.insert(debit).values(values))
+    connection.execute(_INSERT, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -49,6 +49,9 @@ _BEGUN = (
     )
     .order_by(incident.c.opened_at)
 )
+_KNOWN = sa.select(incident.c.key).where(incident.c.key.in_(sa.bindparam("keys", expanding=True))).distinct()
+_INSERT = sa.insert(incident)
+_UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of"))
 _ALL_OPEN = sa.select(incident).where(OPEN).order_by(incident.c.opened_at)
 
 
@@ -70,7 +73,7 @@ def insert(connection: sa.Connection, new: Incident) -> None:
     """Open an incident."""
     values = new.model_dump()
     values["slurm_nodes"] = list(new.slurm_nodes)
-    connection.execute(sa.insert(incident).values(values))
+    connection.execute(_INSERT, values)
 
 
 def get(connection: sa.Connection, incident_id: str) -> Incident | None:
@@ -95,6 +98,11 @@ def last_return(connection: sa.Connection, key: str) -> Incident | None:
     """The newest return of a machine to service that went through."""
     row = connection.execute(_LAST_RETURN, {"key": key}).one_or_none()
     return _incident(row) if row else None
+
+
+def known(connection: sa.Connection, keys: Collection[str]) -> frozenset[str]:
+    """Those of these machines that some incident is, or was, about."""
+    return frozenset(connection.execute(_KNOWN, {"keys": list(keys)}).scalars() if keys else ())
 
 
 def open_count(connection: sa.Connection) -> int:
@@ -158,4 +166,4 @@ def treating(connection: sa.Connection, plans: Sequence[str], since: float) -> l
 
 def update(connection: sa.Connection, incident_id: str, **values: Any) -> None:
     """Change columns of one incident."""
-    connection.execute(sa.update(incident).where(incident.c.id == incident_id).values(values))
+    connection.execute(_UPDATE, values | {"of": incident_id})

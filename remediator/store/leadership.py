@@ -8,6 +8,7 @@ from remediator.errors import Fenced
 from remediator.store.schema import leadership
 
 NAME = "controller"
+_EPOCH = sa.select(leadership.c.epoch).where(leadership.c.name == NAME).with_for_update(read=True)
 
 
 def database_now(connection: sa.Connection) -> float:
@@ -70,7 +71,6 @@ def claim(connection: sa.Connection) -> tuple[int, float] | None:
 
 def demand(connection: sa.Connection, epoch: int) -> None:
     """Fenced unless `epoch` is the present one; first statement of every write that decides."""
-    query = sa.select(leadership.c.epoch).where(leadership.c.name == NAME).with_for_update(read=True)
-    found = connection.execute(query).scalar()
+    found = connection.execute(_EPOCH).scalar()
     if found != epoch:
         raise Fenced(f"epoch {epoch} was superseded by {found}", epoch)

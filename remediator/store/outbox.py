@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from remediator.model.message import Message
 from remediator.store.schema import outbox
 
+_INSERT = sa.insert(outbox)
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -29,7 +31,7 @@ def put(connection: sa.Connection, incident: str, messages: Sequence[Message], n
         for message in messages
     ]
     if rows:
-        connection.execute(sa.insert(outbox), rows)
+        connection.execute(_INSERT, rows)
 
 
 def told_since(connection: sa.Connection, beginning: str, since: float) -> bool:

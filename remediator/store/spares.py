@@ -11,10 +11,12 @@ from remediator.store.schema import OPEN, incident, refused_spare, spare
 
 _OPEN_IDS = sa.select(incident.c.id).where(OPEN).scalar_subquery()
 
+_OF_INCIDENT = sa.select(spare).where(spare.c.incident == sa.bindparam("incident"))
+
 
 def of_incident(connection: sa.Connection, incident_id: str) -> Spare | None:
     """The spare an incident has."""
-    row = connection.execute(sa.select(spare).where(spare.c.incident == incident_id)).one_or_none()
+    row = connection.execute(_OF_INCIDENT, {"incident": incident_id}).one_or_none()
     return Spare(**row._mapping) if row else None
 
 

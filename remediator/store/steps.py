@@ -25,6 +25,12 @@ _OF_INCIDENT = (
     .where(step.c.incident == sa.bindparam("incident"))
     .order_by(step.c.ordinal, step.c.subject)
 )
+_NAMED = _OF_INCIDENT.where(step.c.name == sa.bindparam("named")).limit(1)
+_HELD = (
+    sa.select(step.c.name)
+    .where(step.c.incident == sa.bindparam("incident"), step.c.state == sa.literal_column("'held'"))
+    .limit(1)
+)
 _UPDATE = sa.update(step).where(
     step.c.incident == sa.bindparam("of"),
     step.c.name == sa.bindparam("named"),
@@ -105,6 +111,7 @@ def _ready() -> sa.Select[Any]:
 
 _READY = _ready()
 _INSERT = sa.insert(step)
+_RUNS_SEEN = sa.select(watched_run.c.body).where(watched_run.c.incident == sa.bindparam("incident"))
 _FIELDS = tuple(field.name for field in fields(StepRow))
 
 
@@ -174,7 +181,13 @@ def fenced(connection: sa.Connection) -> list[Fence]:
 
 def get(connection: sa.Connection, incident_id: str, name: str) -> StepRow | None:
     """A step of the main track."""
-    return next((row for row in of_incident(connection, incident_id) if row.name == name), None)
+    row = connection.execute(_NAMED, {"incident": incident_id, "named": name}).one_or_none()
+    return _row(row) if row else None
+
+
+def any_held(connection: sa.Connection, incident_id: str) -> bool:
+    """Whether a step of the incident is held."""
+    return connection.execute(_HELD, {"incident": incident_id}).first() is not None
 
 
 def of_run(connection: sa.Connection, incident_id: str, name: str, run: JobRun) -> StepRow | None:
@@ -283,8 +296,8 @@ def watch_run(connection: sa.Connection, incident_id: str, run: JobRun) -> None:
 
 def runs_seen(connection: sa.Connection, incident_id: str) -> list[JobRun]:
     """The runs an incident found on its machine, owned or watched."""
-    query = sa.select(watched_run.c.body).where(watched_run.c.incident == incident_id)
-    return [JobRun.model_validate(body) for body in connection.execute(query).scalars()]
+    bodies = connection.execute(_RUNS_SEEN, {"incident": incident_id}).scalars()
+    return [JobRun.model_validate(body) for body in bodies]
 
 
 def mover_of(connection: sa.Connection, run: JobRun) -> str | None:

@@ -56,10 +56,12 @@ class Breakers:
 
     def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """Another node is sick: the breaker opens when these are too many, and people are paged."""
+        saved = _saved(connection, incident.pool)
+        if saved.state == "open":
+            return  # it stays so; to count is slow when hundreds are sick
         sick, limit = self._sick(connection, incident.pool, now)
         if len(sick) <= limit:
             return
-        saved = _saved(connection, incident.pool)
         after = moved(saved, len(sick), limit, "treated", now)
         if after != saved:
             self._save(connection, incident, after, self._why(_Seen(saved, after, sick, limit)), now)

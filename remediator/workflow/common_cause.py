@@ -83,14 +83,23 @@ class CommonCause:
         return self.over(groups, incident.rule, sightings.shares(connection, cause, incident.key))
 
     def sighted(
-        self, connection: sa.Connection, machine: Machine, rule: str, tier: Tier, at: float, now: float
+        self,
+        connection: sa.Connection,
+        groups: Iterable[Group],
+        machine: Machine,
+        rule: str,
+        tier: Tier,
+        at: float,
+        now: float,
     ) -> bool:
-        """A machine shows a fault, whether it acts yet or not; True when that made a group of many."""
+        """A machine shows a fault, whether it acts yet or not; True when that made a group of many. Those in
+        `groups` stand already.
+        """
         if self._journal is None:
             raise LookupError("a guard that can only be asked was told of a fault")
         cause = self._settings.cause_of(rule)
         sightings.add(connection, cause, machine.key, machine.name, machine.shares, min(at, now))
-        if self.over(self.standing(connection), rule, machine.shares):
+        if self.over(groups, rule, machine.shares):
             return False
         found = self._many(connection, cause, machine, now)
         if found is None:

@@ -182,9 +182,10 @@ class Engine:
         for incident_id, rows in groupby(due, key=lambda row: row.incident):
             incident = incidents.get(connection, incident_id)
             if incident is not None and not incident.held_by:
-                runs = tuple(steps.runs_seen(connection, incident_id))
-                spare = spares.of_incident(connection, incident_id)
                 known = [self._remind(connection, incident, row, now) for row in rows]
+                asks = any(not isinstance(STEPS[row.name], Local) for row in known)
+                runs = tuple(steps.runs_seen(connection, incident_id)) if asks else ()
+                spare = spares.of_incident(connection, incident_id)
                 affordable = [self._afford(connection, incident, row, now) for row in known]
                 out += [self._call(connection, incident, row, runs, spare, now) for row in affordable if row]
         return out
@@ -268,7 +269,7 @@ class Engine:
             self._journal.record(connection, "incident-closed", present, now, why=row.sentence)
             notices.post(connection, present, notices.closed(present, row.sentence), now)
             return
-        held = bool(present.held_by) or row.state == "held" or self._any_held(connection, present.id)
+        held = bool(present.held_by) or row.state == "held" or steps.any_held(connection, present.id)
         state = "held" if held else "open"
         if state != present.state:
             incidents.update(connection, present.id, state=state)
@@ -276,6 +277,3 @@ class Engine:
             if held and not told:
                 notices.post(connection, present, notices.held(present, row.sentence), now)
             self._journal.record(connection, action, present, now, row=row, why=row.sentence)
-
-    def _any_held(self, connection: sa.Connection, incident_id: str) -> bool:
-        return any(row.state == "held" for row in steps.of_incident(connection, incident_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -71,12 +71,18 @@ class Ledger:
         return self._budgets.machine if self._budgets.enabled else None
 
     def sighted(
-        self, connection: sa.Connection, machine: Machine, decision: Decision, at: float, now: float
+        self,
+        connection: sa.Connection,
+        groups: Iterable[Group],
+        machine: Machine,
+        decision: Decision,
+        at: float,
+        now: float,
     ) -> bool:
-        """A machine shows a fault that would act; True when a group came of it."""
+        """A machine shows a fault that would act, while these `groups` stand; True when one came of it."""
         if not self._budgets.enabled:
             return False
-        return self._causes.sighted(connection, machine, decision.rule, decision.tier, at, now)
+        return self._causes.sighted(connection, groups, machine, decision.rule, decision.tier, at, now)
 
     def groups(self, connection: sa.Connection) -> list[Group]:
         """Groups of nodes with one fault that stand now."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -95,21 +96,33 @@ class Lost(Exception):
     """Takes back what was written since."""
 
 
-OUTER = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=4)))
+SAVEPOINT = st.tuples(st.booleans(), st.integers(0, 3), st.sampled_from(["ours", "plain", "in another"]))
+OUTER = st.lists(st.tuples(st.booleans(), st.lists(SAVEPOINT, max_size=4)))
+
+
+@contextmanager
+def nested(connection: sa.Connection, how: str) -> Iterator[None]:
+    """A savepoint, the chain's own or one that it does not know of, or both."""
+    with ExitStack() as stack:
+        if how != "plain":
+            stack.enter_context(chain.savepoint(connection))
+        if how != "ours":
+            stack.enter_context(connection.begin_nested())
+        yield
 
 
 @settings(max_examples=40, deadline=None)
 @given(OUTER)
 def test_what_is_taken_back_leaves_no_gap(
-    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, list[tuple[bool, int]]]]
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, list[tuple[bool, int, str]]]]
 ) -> None:
     """Transactions and savepoints in them, kept or taken back, with records before, in and after each."""
     store = open_store(f"sqlite:///{tmp_path_factory.mktemp('chain')}/s.db")
     for keeps, savepoints in history:
         with suppress(Lost), store.write() as connection:
             chain.append(connection, entry(0))
-            for releases, count in savepoints:
-                with suppress(Lost), connection.begin_nested():
+            for releases, count, how in savepoints:
+                with suppress(Lost), nested(connection, how):
                     for number in range(count):
                         chain.append(connection, entry(number))
                     if not releases:
@@ -121,7 +134,7 @@ def test_what_is_taken_back_leaves_no_gap(
         verdict = chain.verify(connection)
     assert verdict.ok, verdict
     assert verdict.records == sum(
-        1 + sum(1 + count * releases for releases, count in savepoints)
+        1 + sum(1 + count * releases for releases, count, _ in savepoints)
         for keeps, savepoints in history
         if keeps
     )
