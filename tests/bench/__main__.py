@@ -16,14 +16,16 @@ from deploy.lab.api import Lab
 from deploy.lab.cgroups import Group
 from deploy.lab.errors import LabError
 from deploy.setup.cache import cache_root
-from tests.bench import eviction, machine, memory, overhead, readme, throughput
+from tests.bench import capacity, eviction, machine, memory, overhead, readme, throughput
 from tests.bench.latency import LINE, PUSH, QUEUE, WEBHOOK, Latency
 from tests.bench.report import BASELINE, Result
 from tests.bench.share import ungrouped
 from tests.bench.site import Lost, Site
 from tests.bench.webhook import QUEUED, drop_jobs, queue_jobs
 
-NAMES = (LINE, PUSH, WEBHOOK, "intake", "memory", "eviction", "replacement")
+ALONE = ("intake", "flow", "storm")
+"""Need no lab."""
+NAMES = (LINE, PUSH, WEBHOOK, *ALONE, "memory", "eviction", "replacement")
 KILL_WAIT = 6
 SAMPLES, QUICK_SAMPLES = 100, 20
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -64,11 +66,17 @@ def main(
 
 
 def _run(result: Result, wanted: list[str], *, quick: bool, lab: Lab, status: Status) -> None:
+    rounds = QUICK_ROUNDS if quick else ROUNDS
     if "intake" in wanted:
-        rounds = QUICK_ROUNDS if quick else ROUNDS
         result.figures += throughput.intake(rounds, INTAKE_S, cache_root(), status.update)
         result.figures += throughput.decision(rounds, cache_root(), status.update)
-    if set(wanted) - {"intake"}:
+    if "flow" in wanted:
+        result.figures += throughput.flow(rounds, cache_root(), status.update)
+        result.notes.append(throughput.PEER)
+    if "storm" in wanted:
+        size = capacity.QUICK if quick else capacity.FULL
+        result.figures += capacity.measure(cache_root(), status.update, size)
+    if set(wanted) - set(ALONE):
         with _running(lab, status.update):
             _with_lab(result, wanted, lab=lab, quick=quick, tell=status.update)
 

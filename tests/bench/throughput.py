@@ -4,45 +4,32 @@ from __future__ import annotations
 
 import cProfile
 import itertools
+import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 from remediator.clock import Clock, SystemClock
-from remediator.kube.nodes import NodeView
-from remediator.kube.pods import PodView, parse_pod
 from remediator.model.signal import Signal
-from remediator.policy import rules
-from remediator.run.core import Core
-from remediator.run.inventory import CachedInventory
-from remediator.run.triage import Triage
-from remediator.settings import Budgets, Pool
+from remediator.settings import Budgets
 from remediator.signals.intake import Intake
-from remediator.store import leadership, signals
 from remediator.store.engine import Store, open_store
-from remediator.workflow.engine import Engine
-from remediator.workflow.journal import Journal
-from remediator.workflow.ledger import Ledger
-from tests.bench.figures import Figure, milliseconds
+from tests.bench.figures import Figure, Goal, milliseconds
 from tests.bench.profiles import top_costs
 from tests.bench.rawstore import RawStore
+from tests.bench.world import ACTED, BATCH, LATER, NODES, OPEN, RECORDED, UNLIMITED, World, signal_of
 
 SENDERS = ((8, 1), (64, 1), (8, 20))
 """Threads that wait for their commit, and signals in each of their pushes; HTTP has 64 threads."""
-NODES = 1000
-OPEN = 500
-BATCH = 500
 PROFILED = 5
-RECORDED, ACTED = 43, 79
 DECIDED_FLOOR = f"floor: commits of {BATCH} decided"
-UNLIMITED = Budgets(enabled=False)
-POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
-_WORKER = {"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}
+FLOW = Goal(at_least=2000)
+PEER = "a public peer's analyser correlates 57 signals/s on one core (its ADR-056)"
 Tell = Callable[[str], None]
 
 
@@ -87,7 +74,7 @@ def _submitted(
 
     def send() -> None:
         while time.perf_counter() < began + seconds:
-            door.submit([_signal(next(counts), RECORDED) for _ in range(size)])
+            door.submit([_signal(next(counts)) for _ in range(size)])
 
     threads = [threading.Thread(target=send) for _ in range(senders)]
     for thread in threads:
@@ -98,6 +85,43 @@ def _submitted(
     door.stop()
     store.close()
     return sum(sizes) / took, sizes
+
+
+def _signal(number: int) -> Signal:
+    return signal_of(number % OPEN, RECORDED, number, time.time())
+
+
+def flow(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
+    """Signals through intake, correlation and decision on one core, with budgets, memory and groups on."""
+    sick, well = range(OPEN), range(OPEN, NODES)
+    cases = (
+        ("recorded", RECORDED, well, False),
+        ("folded in", ACTED, sick, False),
+        ("T1, judged with companions", LATER, well, True),
+    )
+    figures = []
+    with _scratch(folder) as path, _one_core():
+        for what, code, nodes, waits in cases:
+            name = f"river, {NODES} nodes, {OPEN} open: {what}"
+            tell(name)
+            world = World(path / f"flow-{code}.db", OPEN, Budgets())
+            rates = [world.flow(code, nodes, waits=waits) for _ in range(rounds)]
+            profile = cProfile.Profile()
+            profile.runcall(world.flow, code, nodes, waits=waits)
+            world.close()
+            figures.append(Figure(name, "signals/s", tuple(rates), goal=FLOW, limited_by=top_costs(profile)))
+    return figures
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Threads that are started within share one core with this one."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def decision(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
@@ -142,10 +166,10 @@ class ProfiledIntake(Intake):
 
 def _decided(what: str, opened: int, code: int, rounds: int, path: Path) -> Figure:
     world = World(path / f"{opened}-{code}.db", opened)
-    rates = [world.rate(code) for _ in range(rounds)]
+    rates = [world.decide(code) for _ in range(rounds)]
     profile = cProfile.Profile()
     for _ in range(PROFILED):
-        profile.runcall(world.rate, code)
+        profile.runcall(world.decide, code)
     world.close()
     return Figure(what, "signals/s", tuple(rates), DECIDED_FLOOR, limited_by=top_costs(profile))
 
@@ -159,108 +183,6 @@ def _idle(what: str, budgets: Budgets, path: Path, rounds: int) -> Figure:
         profile.runcall(world.idle_turn)
     world.close()
     return Figure(what, "ms", milliseconds(spent), limited_by=top_costs(profile))
-
-
-class World:
-    """A core over 1,000 nodes; `opened` of them have an open incident whose step waits for an hour."""
-
-    def __init__(self, path: Path, opened: int, budgets: Budgets = UNLIMITED) -> None:
-        self._store = open_store(f"sqlite:///{path}")
-        self._now = time.time()
-        with self._store.write() as connection:
-            epoch = leadership.acquire(connection, "bench", 3600.0, sole=True)
-        journal = Journal("bench", epoch or 0)
-        inventory = _inventory()
-        ledger = Ledger(budgets, inventory.pool_size, journal)
-        engine = Engine(journal, "bench", ledger)
-        triage = Triage(inventory, rules.load(), ledger, engine, journal)
-        self._core = Core(self._store, engine, triage, journal)
-        self._counts = itertools.count()
-        self._open(opened)
-
-    def rate(self, code: int) -> float:
-        """Signals per second of one turn over a full batch, spread over the first 500 nodes."""
-        self._receive([next(self._counts) for _ in range(BATCH)], code)
-        began = time.perf_counter()
-        turn = self._core.turn(self._now)
-        took = time.perf_counter() - began
-        if len(turn.sentences) != BATCH:
-            raise AssertionError(f"{len(turn.sentences)} of {BATCH} signals were judged")
-        return BATCH / took
-
-    def idle_turn(self) -> float:
-        """Seconds of a turn without news."""
-        began = time.perf_counter()
-        self._core.turn(self._now)
-        return time.perf_counter() - began
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._store.close()
-
-    def _open(self, count: int) -> None:
-        """Incidents whose first call was handed out and never comes back: they stay open and quiet."""
-        for _ in range(0, count, BATCH):
-            self._receive([next(self._counts) for _ in range(BATCH)], ACTED)
-            self._core.turn(self._now)
-
-    def _receive(self, numbers: Sequence[int], code: int) -> None:
-        with self._store.write() as connection:
-            signals.insert_new(connection, [_signal(number, code) for number in numbers])
-
-
-def _signal(number: int, code: int) -> Signal:
-    node = f"gpu-{number % OPEN}"
-    now = time.time()
-    return Signal(
-        source="agent",
-        node=node,
-        boot_id=f"boot-{node}",
-        kind="xid",
-        code=code,
-        pci="0000:18:00",
-        seen_at=now,
-        received_at=now,
-        dedupe=f"agent:{node}:{code}:{number}",
-        detail={"pid": None, "process": None, "extra": {}, "raw": 100 * "x"},
-    )
-
-
-def _inventory() -> CachedInventory:
-    """Watches that are in step, one Slurm worker on each node."""
-    by_name = {f"gpu-{i}": _node(f"gpu-{i}") for i in range(NODES)}
-    nodes = tuple(by_name.values())
-    pods = tuple(_pod(f"w-{i}", f"gpu-{i}") for i in range(NODES))
-    return CachedInventory(by_name.get, lambda: nodes, lambda: pods, POOLS)
-
-
-def _node(name: str) -> NodeView:
-    return NodeView(
-        name=name,
-        uid=f"uid-{name}",
-        resource_version="1",
-        provider_id=f"bench://{name}",
-        boot_id=f"boot-{name}",
-        labels={"pool": "training"},
-        annotations={},
-        taints=(),
-        unschedulable=False,
-        ready=True,
-    )
-
-
-def _pod(name: str, node: str) -> PodView:
-    meta = {
-        "name": name,
-        "namespace": "slurm",
-        "uid": f"uid-{name}",
-        "resourceVersion": "1",
-        "labels": _WORKER,
-    }
-    pod = parse_pod({"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
-    if pod is None:
-        raise AssertionError("the bench's own pod cannot be parsed")
-    return pod
 
 
 def _raw_rates(folder: Path, rows: int, rounds: int) -> tuple[float, ...]:

@@ -1,0 +1,119 @@
+"""A core on a store of its own over 5,000 nodes, and signals for it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+
+from remediator.clock import SystemClock
+from remediator.incidents.companions import COMPANIONS_S
+from remediator.kube.nodes import parse_node
+from remediator.kube.pods import parse_pod
+from remediator.model.signal import Signal
+from remediator.policy import rules
+from remediator.run.core import Core
+from remediator.run.inventory import CachedInventory
+from remediator.run.triage import Triage
+from remediator.settings import Budgets, Pool
+from remediator.signals.intake import Intake
+from remediator.store import leadership
+from remediator.store.engine import open_store
+from remediator.workflow.engine import Engine
+from remediator.workflow.journal import Journal
+from remediator.workflow.ledger import Ledger
+from tests.bench.cluster import boot_id, raw_node, raw_pod
+
+NODES = 5000
+OPEN = 500
+BATCH = 500
+RECORDED, LATER, ACTED = 43, 48, 79
+UNLIMITED = Budgets(enabled=False)
+POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
+
+
+class World:
+    """A core over 5,000 nodes; the first `opened` have an open incident whose call never comes back. `now`
+    goes on only when told.
+    """
+
+    def __init__(self, path: Path, opened: int, budgets: Budgets = UNLIMITED) -> None:
+        self._store = open_store(f"sqlite:///{path}")
+        self._now = time.time()
+        with self._store.write() as connection:
+            epoch = leadership.acquire(connection, "bench", 3600.0, sole=True)
+        journal = Journal("bench", epoch or 0)
+        inventory = _inventory()
+        ledger = Ledger(budgets, inventory.pool_size, journal, inventory.share_size)
+        engine = Engine(journal, "bench", ledger)
+        triage = Triage(inventory, rules.load(), ledger, engine, journal)
+        self._core = Core(self._store, engine, triage, journal)
+        self._door = Intake(self._store, lambda _rows, _seconds: None, SystemClock())
+        self._door.start()
+        self._counts = itertools.count()
+        self._core.turn(self._now)
+        for _ in range(0, opened, BATCH):
+            self._receive(ACTED, range(OPEN))
+            self._core.turn(self._now)
+
+    def decide(self, code: int) -> float:
+        """Signals per second of one turn over a full batch about the first 500 nodes."""
+        self._receive(code, range(OPEN))
+        took = self._turn(judged=BATCH)
+        return BATCH / took
+
+    def flow(self, code: int, nodes: range, *, waits: bool = False) -> float:
+        """Signals per second through the intake and a turn; those that wait for companions take two turns."""
+        began = time.perf_counter()
+        self._receive(code, nodes)
+        took = time.perf_counter() - began + self._turn(judged=0 if waits else BATCH)
+        if waits:
+            self._now += COMPANIONS_S + 1.0
+            took += self._turn(judged=BATCH)
+        return BATCH / took
+
+    def idle_turn(self) -> float:
+        """Seconds of a turn without news."""
+        return self._turn(judged=0)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._door.stop()
+        self._store.close()
+
+    def _turn(self, judged: int) -> float:
+        began = time.perf_counter()
+        turn = self._core.turn(self._now)
+        took = time.perf_counter() - began
+        if len(turn.sentences) != judged:
+            raise AssertionError(f"{len(turn.sentences)} of {judged} signals were judged")
+        return took
+
+    def _receive(self, code: int, nodes: range) -> None:
+        numbers = itertools.islice(self._counts, BATCH)
+        self._door.submit([signal_of(nodes[n % len(nodes)], code, n, self._now) for n in numbers])
+
+
+def signal_of(node: int, code: int, number: int, now: float) -> Signal:
+    """The kernel line number `number`, about one GPU of a node."""
+    name = f"gpu-{node}"
+    return Signal(
+        source="agent",
+        node=name,
+        boot_id=boot_id(name),
+        kind="xid",
+        code=code,
+        pci="0000:18:00",
+        seen_at=now,
+        received_at=now,
+        dedupe=f"agent:{name}:{code}:{number}",
+        detail={"pid": None, "process": None, "extra": {}, "raw": 100 * "x"},
+    )
+
+
+def _inventory() -> CachedInventory:
+    """Watches that are in step, one Slurm worker on each node."""
+    nodes = tuple(node for number in range(NODES) if (node := parse_node(raw_node(number))))
+    pods = tuple(pod for number in range(NODES) if (pod := parse_pod(raw_pod(number))))
+    by_name = {node.name: node for node in nodes}
+    return CachedInventory(by_name.get, lambda: nodes, lambda: pods, POOLS)
