@@ -153,7 +153,7 @@ class Triage:
         if signal.kind == LOST_RUN and self._keeper is not None:
             return self._keeper.judge(connection, signal, now)
         if signal.kind == JOB_STALLED and self._stalled is not None:
-            with connection.begin_nested():
+            with savepoint(connection):
                 return self._stalled.judge(connection, signal, now)
         if signal.kind == FORENSICS:
             return laid_over.record(connection, self._journal, self._inventory, signal, now)
