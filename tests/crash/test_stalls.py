@@ -14,7 +14,7 @@ from remediator.errors import Ambiguous
 from remediator.model.ranks import Finding
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
-from remediator.policy.stalls import FRESH_S, SHARED
+from remediator.policy.stalls import FRESH_S
 from remediator.run.ranks import Ranks
 from remediator.settings import Crashes as Limits
 from remediator.settings import Pool
@@ -47,10 +47,10 @@ def river(tmp_path: Path) -> River:
     return found
 
 
-def stalls(river: River, job: int, found: Finding = HANGS, together: int = 1) -> None:
+def stalls(river: River, job: int, found: Finding = HANGS) -> None:
     """The look at running jobs has just told so."""
     run = run_of(river.job(job), frozenset())
-    river._submit([job_stalled(run, found, together, river.clock.now())])
+    river._submit([job_stalled(run, found, 1, river.clock.now())])
 
 
 def messages(river: River) -> list[str]:
@@ -155,9 +155,7 @@ def test_a_requeue_that_slurmctld_forgot_is_asked_for_once_more(river: River) ->
 
 TOLD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no-requeue": ({"requeue": False}, {}, "submitted with --no-requeue"),
-    "opted out": ({"comment": "remediator:leave"}, {}, "its comment says remediator:leave"),
     "by default": ({}, {"restart_failed_jobs": False}, "restart_failed_jobs is off for its pool"),
-    "only observed": ({}, {"stage": "observe"}, "its pool is at stage observe"),
 }
 
 
@@ -174,16 +172,6 @@ def test_who_is_not_restarted_is_told(river: River, how: str) -> None:
     assert sum(why in one and one.startswith("job-stalled: ") for one in messages(river)) == 1
 
 
-@pytest.mark.parametrize("spinning", [False, None])
-def test_a_job_whose_gpus_are_free_is_never_restarted(river: River, spinning: bool | None) -> None:
-    """It may load, or its owner may not use it: only who spins without computing hangs."""
-    job = river.submit_job()
-    stalls(river, job, Finding("stalled", flat_s=1800.0, spinning=spinning))
-    river.settle(4.0)
-    assert_left_alone(river, job)
-    assert any("it may load, wait for storage" in one for one in messages(river))
-
-
 def test_a_site_may_have_stalls_recorded_only(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("version: 1\nrules: {job-hangs: {plan: record}}")
@@ -194,14 +182,6 @@ def test_a_site_may_have_stalls_recorded_only(tmp_path: Path) -> None:
     stalls(river, job)
     river.settle(4.0)
     assert_left_alone(river, job)
-
-
-def test_what_many_jobs_share_is_not_cured_by_restarts(river: River) -> None:
-    job = river.submit_job()
-    stalls(river, job, together=SHARED)
-    river.settle(4.0)
-    assert_left_alone(river, job)
-    assert any("points to what they share" in one for one in messages(river))
 
 
 @pytest.mark.parametrize("seen", [{"saved": True}, {"writing": True}])
