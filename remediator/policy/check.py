@@ -78,8 +78,15 @@ def _typed(merged: Merged, section: str, model: type[Entry]) -> dict[str, Entry]
             found[name] = model.model_validate(entry)
         except ValidationError as error:
             for one in error.errors(include_url=False):
-                merged.blame((section, name, *one["loc"]), _text(one, model))
+                near = _meant(name, raw) if (one["type"], one["loc"]) == ("missing", ("kinds",)) else ""
+                merged.blame((section, name, *one["loc"]), f"{_text(one, model)}{near}")
     return found
+
+
+def _meant(name: str, entries: Iterable[str]) -> str:
+    """A rule that is no whole one is most likely a change to another, its name misspelt."""
+    near = difflib.get_close_matches(name, [one for one in entries if one != name], n=1)
+    return f"; did you mean to change {near[0]}?" if near else ""
 
 
 def _text(error: ErrorDetails, model: type[BaseModel]) -> str:

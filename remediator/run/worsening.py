@@ -18,6 +18,7 @@ from remediator.policy.decide import MOVES_JOBS, acting_rule, decide
 from remediator.policy.rules import Rules
 from remediator.run.openings import Openings
 from remediator.run.storeview import StoreView
+from remediator.run.tellings import tell_once
 from remediator.run.weighing import Later, named, weigh
 from remediator.store import steps
 from remediator.workflow.engine import Engine
@@ -51,6 +52,7 @@ class Worsening:
             return None
         folds = f"{signal.what} on {signal.node} folds into incident {existing.id}"
         if not self._may_change(signal, machine, existing):
+            self._tell(connection, view, signal, machine, now)
             return f"{folds}{_less(signal)}", existing.id
         unfenced = machine.model_copy(update={"fenced_by": None})
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
@@ -88,6 +90,17 @@ class Worsening:
             self._engine.hasten(connection, changed, decision.timing, decision.cause, now)
         view.started()
         return changed.sentence, existing.id
+
+    def _tell(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, machine: Machine, now: float
+    ) -> None:
+        """What people want to hear of, they want to hear of a machine under treatment too."""
+        speaking = self._rules.about(signal.kind, signal.code)
+        if speaking and not any(rule.page for _, rule in speaking):
+            return
+        decision = decide(signal, machine, self._rules, view.of(machine))
+        if decision.action == "record":
+            tell_once(connection, signal, decision, now)
 
     def _may_change(self, signal: Signal, machine: Machine, existing: Incident) -> bool:
         """Whether its rule goes further or sooner than the incident: told without asking the store."""

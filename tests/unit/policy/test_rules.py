@@ -248,6 +248,10 @@ def test_a_rule_may_go_over_one_that_an_overlay_has_removed(tmp_path: Path) -> N
         ("rules: {a: {when: lnk == 4}}", "over.yml:2:19: rules.a.when: undeclared"),
         ("rules: {a: {plan: null}}", "rules.a.plan: Field required"),
         ("rules: {a: {kinds: [xid]}, c: {tier: T0}}", "over.yml:2:28: rules.c.kinds: Field required"),
+        (
+            "rules: {aa: {tier: T0}}",
+            "over.yml:2:9: rules.aa.kinds: Field required; did you mean to change a?",
+        ),
     ],
 )
 def test_an_overlay_is_blamed_for_what_it_breaks(tmp_path: Path, overlay: str, says: str) -> None:

@@ -37,6 +37,17 @@ def test_people_hear_of_an_unknown_code_once_an_hour_and_not_for_each_event_or_n
     assert len(told(world)) == 3
 
 
+def test_people_hear_of_it_on_a_machine_under_treatment_too(world: Deciding) -> None:
+    world.signal("gpu-0", 79)
+    world.turn()
+    before = len(told(world))
+    for code, kind in ((4242, "xid"), (4242, "xid"), (11004, "sxid"), (92, "xid")):
+        world.signal("gpu-0", code, kind=kind)
+        world.turn()
+    heard = told(world)[before:]
+    assert [text.partition(":")[0] for text in heard] == ["xid 4242", "sxid 11004"]
+
+
 def test_one_code_is_not_taken_for_another_that_begins_like_it(world: Deciding) -> None:
     for code in (42420, 4242):
         world.signal("gpu-0", code)
