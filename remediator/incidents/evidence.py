@@ -46,6 +46,7 @@ _BY_LABEL: dict[object, Witness] = {
     "own-counters": "own-counters",
     "dcgm-health": "dcgm-health",
     "dcgm-xid": "dcgm-xid",
+    "gpud": "gpud",
 }
 _COUNTERS: dict[object, Witness] = {
     "own-counters": "own-counters",

@@ -28,6 +28,8 @@ DCGM = Labels(
     ("node", "nodename", "kubernetes_node", "hostname", "Hostname"), ("gpu", "UUID", "pci_bus_id"), "UUID"
 )
 
+GPUD = Labels(("node", "nodename", "kubernetes_node", "hostname", "instance"), ("uuid",), "uuid")
+
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
@@ -67,12 +69,16 @@ class Measure:
 
 MASKS = 2.0**32  # what is above is how DCGM says that there is no mask
 _HARDWARE_THERMAL, _SOFTWARE_THERMAL = 0x40, 0x20
-# DCGM's margin counts from the operating limit: the hardware slows down at -2 or -3, by model.
+# DCGM's and gpud's margin counts from the operating limit: the hardware slows down at -2 or -3, by model.
 _LOWEST_OFFSET = 3.0
 
 
 def _dcgm(name: str, *others: str, **how: Any) -> tuple[Spelling, ...]:
     return tuple(Spelling(f"DCGM_FI_DEV_{one}", DCGM, **how) for one in (name, *others))
+
+
+def _gpud(name: str, **how: Any) -> Spelling:
+    return Spelling(f"accelerator_nvidia_{name}", GPUD, **how)
 
 
 def _slowed(mask: int, *reasons: str) -> tuple[Spelling, ...]:
@@ -82,19 +88,27 @@ def _slowed(mask: int, *reasons: str) -> tuple[Spelling, ...]:
 
 _TEMPERATURE = (
     Spelling("remediator_gpu_temperature_celsius", AGENT), *_dcgm("GPU_TEMP", "GPU_TEMP_CELSIUS"),
+    _gpud("temperature_current_celsius"),
 )  # fmt: skip
 _MEMORY = (
     Spelling("remediator_gpu_memory_temperature_celsius", AGENT),
     *_dcgm("MEMORY_TEMP", "MEMORY_TEMP_CELSIUS"),
+    _gpud("temperature_current_hbm_celsius"),
 )
 _MEMORY_LIMIT = (
     Spelling("remediator_gpu_temperature_limit_celsius", AGENT, ("limit", ("memory",))),
     *_dcgm("MEM_MAX_OP_TEMP"),
+    _gpud("temperature_mem_max_threshold_celsius"),
 )
 _MARGIN = (
     Spelling("remediator_gpu_slowdown_margin_celsius", AGENT), *_dcgm("GPU_TEMP_LIMIT", plus=_LOWEST_OFFSET),
+    _gpud("temperature_margin_celsius", plus=_LOWEST_OFFSET),
 )  # fmt: skip
-_SLOWED_BY_HARDWARE = _slowed(_HARDWARE_THERMAL, "hardware_thermal")
+# gpud knows of the hardware's slowdowns only: its 0 says nothing against another's software slowdown
+_SLOWED_BY_HARDWARE = (
+    *_slowed(_HARDWARE_THERMAL, "hardware_thermal"),
+    _gpud("clock_hw_slowdown_thermal"),
+)
 _SLOWED = _slowed(_HARDWARE_THERMAL | _SOFTWARE_THERMAL, "hardware_thermal", "thermal")
 
 CELSIUS = (1.0, 130.0)

@@ -28,6 +28,7 @@ ALERTS = frozenset(
         "GpuThermalMarginGone",
         "GpuThermalSlowdown",
         "GpuXidByDcgm",
+        "GpuXidByGpud",
         "GpuXidInKernelLog",
         "IbCounterStuck",
         "IbDiscards",

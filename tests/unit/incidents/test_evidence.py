@@ -61,6 +61,8 @@ def enough(first: Signal, *others: Signal, tier: Any = "T0") -> bool:
         (HEALTH, "dcgm-health"),
         (GAUGE, "dcgm-xid"),
         (signal("backfill"), "dcgm-xid"),
+        (signal(witness="gpud"), "gpud"),
+        (signal("condition", kind="gpu-hot", code=None, witness="gpud"), "samples asked for again"),
         (signal(witness=""), "dcgm-xid"),
         (signal(witness="kernel-log"), "dcgm-xid"),
         (signal(detail={"witness": 7}), "dcgm-xid"),

@@ -16,6 +16,7 @@ NOW = 1_000_000.0
 GPU = {"gpu": "3", "uuid": "GPU-a", "pci": "0000:08:00"}
 BY_AGENT = {**AGENT, **GPU, "node": "gpu-1", "boot_id": "boot-aaaa"}
 BY_DCGM = {"Hostname": "gpu-1", "gpu": "3", "UUID": "GPU-a", "pci_bus_id": "00000000:08:00.0"}
+BY_GPUD = {"node": "gpu-1", "instance": "10.0.0.1:15132", "uuid": "GPU-a"}
 TEMPERATURE = "remediator_gpu_temperature_celsius"
 
 
@@ -46,7 +47,9 @@ def test_every_fault_that_is_asked_for_again_has_its_question() -> None:
         ("DCGM_FI_DEV_GPU_TEMP", BY_DCGM, BY_DCGM),
         ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", {**BY_DCGM, "pod": "x"}, BY_DCGM),
         ("DCGM_FI_DEV_GPU_TEMP", {"nodename": "gpu-1", "gpu": "3"}, {"nodename": "gpu-1", "gpu": "3"}),
+        ("accelerator_nvidia_temperature_current_celsius", BY_GPUD, BY_GPUD),
         # the same GPU, told by another exporter than the alert's
+        ("accelerator_nvidia_temperature_current_celsius", BY_GPUD, BY_DCGM),
         ("DCGM_FI_DEV_GPU_TEMP", BY_DCGM, BY_AGENT),
         (TEMPERATURE, {**AGENT, **GPU}, BY_DCGM),
     ],
