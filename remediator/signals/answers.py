@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from remediator.model.faults import THERMAL
 from remediator.model.signal import Signal
@@ -19,6 +19,7 @@ AGAIN_S = 120.0
 HOUR_S = 3600.0
 _QUERIES = 3
 _LONGEST = 300
+_PORT = ("device", "port")
 _LABELS = 1500  # of JSON: what is kept of an alert must not crowd out what was answered
 
 _WHY = {
@@ -61,7 +62,7 @@ def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str
         "episode": alert.dedupe,
         "alertname": alert.detail.get("alertname", ""),
         "witness": alert.detail.get("witness", ""),
-        "labels": labels if len(json.dumps(labels)) <= _LABELS else {},
+        "labels": _kept(labels),
         "outcome": answer.outcome,
         "reason": answer.reason,
         "value": answer.value,
@@ -80,6 +81,13 @@ def to_signal(alert: Signal, boot_id: str, answer: Answer, queries: Sequence[str
         dedupe=f"{alert.dedupe}:{answer.outcome}:{answer.reason}:{int(now // every)}",
         detail=storable(detail),
     )
+
+
+def _kept(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """All labels, or of too many those that tell two ports apart: evidence of one is none of another."""
+    if len(json.dumps(labels)) <= _LABELS:
+        return labels
+    return {name: labels[name] for name in _PORT if len(labels.get(name, "")) <= _LONGEST and name in labels}
 
 
 def believed(alert: Signal, boot_id: str, now: float) -> Signal:

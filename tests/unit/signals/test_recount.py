@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from remediator.incidents.evidence import judge, witness_of
 from remediator.model.faults import COUNTED
 from remediator.model.machine import Machine
+from remediator.model.signal import Signal
+from remediator.signals.answers import to_signal
 from remediator.signals.fabric import QUESTIONS
 from remediator.signals.inquiry import Inquiry
 from remediator.signals.samples import Answer
@@ -148,6 +151,20 @@ def test_replicas_are_one_and_a_backwards_one_is_none(world: World) -> None:
     alone.labels = world.labels
     alone.prometheus.put(DOWNED[0], AGENT | PORT, back[::-1])
     assert alone.told() == "backwards"
+
+
+def test_two_ports_stay_two_however_many_labels_their_alerts_have() -> None:
+    """Two weak witnesses that agree are enough: never those of two ports."""
+    told = []
+    for witness, device in (("node-exporter", "mlx5_0"), ("gpud", "mlx5_1")):
+        labels = {f"label_{number}": "x" * 10 for number in range(100)} | {"device": device, "port": "1"}
+        alert = Signal(
+            source="webhook", node="gpu-0", boot_id=BOOT, kind="ib-flapping", seen_at=NOW, received_at=NOW,
+            dedupe=device, detail={"witness": witness, "labels": labels},
+        )  # fmt: skip
+        told.append(to_signal(alert, BOOT, Answer("holds", value=3.0), (), NOW))
+    assert [witness_of(one) for one in told] == ["node-exporter", "gpud"]
+    assert not judge(told[0], told[1:], BOOT, "T1", NOW).enough
 
 
 def test_errors_of_one_long_burst_are_no_three_times() -> None:
