@@ -145,7 +145,8 @@ class Merged:
         if before is not None and not overlay:
             self._refuse(sheet, where, "stands in another file as well; one of them has to go")
         elif before is not None and before.get("serves") == "nothing":
-            self._refuse(sheet, where, "serves nothing, and no overlay changes that")
+            if row != before:
+                self._refuse(sheet, where, "serves nothing, and no overlay changes that")
         elif row is None:
             self.inference.pop(name, None)
         else:

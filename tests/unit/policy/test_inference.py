@@ -8,7 +8,7 @@ import pytest
 
 from remediator.errors import BadInput
 from remediator.policy.inference import NOTHING
-from remediator.policy.rules import Rules, load
+from remediator.policy.rules import BUILTIN, Rules, load
 
 SHIPPED = load()
 NEVER = (48, 62, 64, 79, 95, 119, 120, 140, 143, 158)
@@ -87,3 +87,7 @@ def test_a_rule_that_a_site_makes_graver_or_harmless_serves_nothing_any_more(
 ) -> None:
     rules = overlay(tmp_path, f"rules: {{nvlink-error: {change}, gpu-off-the-bus: null}}")
     assert "nvlink-error" not in rules.inference
+
+
+def test_an_overlay_that_repeats_the_shipped_policy_changes_nothing() -> None:
+    assert load(overlay=BUILTIN).inference == SHIPPED.inference
