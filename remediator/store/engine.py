@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -38,17 +39,33 @@ class Store:
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self.engine = _engine(url, _READER if read_only else _writer())
         self.dialect = self.engine.dialect.name
+        self._writer = threading.Lock()
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that commits when the block ends; Retry when the store does not take it."""
         try:
-            with self.engine.connect() as connection, connection.begin():
+            with self._alone(), self.engine.connect() as connection, connection.begin():
                 if self.dialect == "sqlite":
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 yield connection
         except DatabaseError as error:
             raise _typed(error) from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """SQLite has one writer, and one that waits for its lock looks again only every 100 ms: threads of
+        one process wait for each other here.
+        """
+        if self.dialect != "sqlite":
+            yield
+        elif not self._writer.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+            raise Retry("store: another thread has been writing for too long", after=0.5)
+        else:
+            try:
+                yield
+            finally:
+                self._writer.release()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.errors import Fenced, GiveUp, Retry
-from remediator.store import leadership, schema
+from remediator.store import engine, leadership, schema
 from remediator.store.engine import Store, journal_mode, open_read_only, open_store
 
 Opener = Callable[[str], Store]
@@ -138,6 +139,33 @@ def test_a_locked_store_means_try_again(
     with pytest.raises(Retry), blocked.write():
         pass
     other.close()
+
+
+def test_threads_of_one_process_wait_for_each_other_and_not_for_the_files_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_MS", 0)  # whoever meets the file's lock is refused at once
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_MS", 30_000)
+
+    def write(number: int) -> None:
+        with store.write() as connection:
+            connection.execute(sa.insert(schema.meta).values(key=f"k{number}", value=""))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(80)))
+    with store.read() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(schema.meta)).scalar() == 81
+
+
+def test_a_thread_that_writes_for_too_long_makes_others_try_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_MS", 0)
+    with store.write(), pytest.raises(Retry, match="another thread"), store.write():
+        pass
+    with store.write():
+        pass
 
 
 def test_epoch_rises_with_every_acquisition_and_old_epochs_are_fenced(store: Store) -> None:
