@@ -46,8 +46,10 @@ ALERTS = frozenset(
         "RemediatorFrozen",
         "RemediatorIncidentStuck",
         "RemediatorNoLeader",
+        "RemediatorPolicyRefused",
         "RemediatorPushRefused",
         "RemediatorServerSilent",
+        "RemediatorSignalsUnknown",
         "RemediatorTwoLeaders",
     }
 )
