@@ -6,22 +6,19 @@ from typing import Literal
 
 from remediator.incidents.evidence import of_this_boot
 from remediator.model.faults import ALERTS
+from remediator.model.machine import Machine
 from remediator.model.signal import Signal
 
 BOOT_LAG_S = 120.0
-LOOKS_BACK_S = 600.0
-"""What an alert that names no boot tells may be so much older than its start: a Prometheus that was
-restarted, or evaluates late, lets it begin while its window still holds samples of before.
-"""
 Boot = Literal["present", "older", "unsettled"]
 
 
-def of_another(signal: Signal, created: float) -> bool:
+def of_another(signal: Signal, machine: Machine) -> bool:
     """Whether it may speak of the machine that bore this name before: it names no boot, and what it tells may
-    have begun before this one registered (at `created`).
+    have begun before this one registered.
     """
-    about = LOOKS_BACK_S if signal.source in ALERTS else 0.0
-    return not signal.boot_id and signal.seen_at < created + about
+    since = machine.alerts_from if signal.source in ALERTS else machine.created
+    return not signal.boot_id and signal.seen_at < since
 
 
 def boot_of(signal: Signal, node_boot_id: str, now: float) -> Boot:

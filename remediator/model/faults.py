@@ -11,6 +11,11 @@ GPU_SLOWDOWN = "gpu-thermal-slowdown"
 ALERTS = frozenset({"webhook", "backfill"})
 """Sources of signals that are alerts."""
 
+LOOKS_BACK_S = 600.0
+"""What an alert tells may be so much older than its start, if its rule looks back as far: a Prometheus that
+was restarted, or evaluates late, lets it begin while its window still holds samples of before.
+"""
+
 THERMAL = frozenset({GPU_HOT, GPU_HOTTER, GPU_MARGIN, GPU_MEMORY, GPU_SLOWDOWN})
 
 SOFT = frozenset({GPU_HOT, GPU_HOTTER})

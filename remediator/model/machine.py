@@ -51,7 +51,8 @@ StageByTier = Annotated[Stage | Stages, BeforeValidator(_stages)]
 
 
 class Machine(Ours):
-    """One Kubernetes node as of `version`; `pool` is None when no pool's selector matches it. `reports` is
+    """One Kubernetes node as of `version`, `created` when it registered, of which alerts without a boot tell
+    for certain from `alerts_from` on; `pool` is None when no pool's selector matches it. `reports` is
     what Soperator says of it, if that runs its pool. `shares` is what it has in common with others, from the
     nearest to the widest: (leaf, NAME), (rack, NAME), (driver, VERSION), (image, NAME), (pool, NAME).
     """
@@ -76,6 +77,7 @@ class Machine(Ours):
     labels: Mapping[str, str] = Field(default_factory=dict)
     shares: tuple[tuple[str, str], ...] = ()
     created: float = 0.0
+    alerts_from: float = 0.0
 
     @property
     def key(self) -> str:

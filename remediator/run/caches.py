@@ -15,6 +15,7 @@ from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import WORKER_SELECTOR, PodView, parse_pod
 from remediator.kube.reflector import Reflector
 from remediator.kube.session import Session
+from remediator.model.faults import LOOKS_BACK_S
 from remediator.observe.health import Health
 from remediator.observe.metrics import Metrics
 from remediator.run.inventory import CachedInventory, Kept
@@ -72,9 +73,18 @@ class Caches:
         """The worker pods on a node as last seen."""
         return self._on().get(node, ())
 
-    def inventory(self, pools: Mapping[str, Pool], guard: GuardSettings = GuardSettings()) -> CachedInventory:  # noqa: B008
-        """Machines as these caches know them; `guard` names the labels of what they share."""
-        return CachedInventory(self.nodes.named, self.nodes.objects, self._workers, pools, guard)
+    def inventory(
+        self,
+        pools: Mapping[str, Pool],
+        guard: GuardSettings = GuardSettings(),  # noqa: B008 - frozen
+        looks_back_s: float = LOOKS_BACK_S,
+    ) -> CachedInventory:
+        """Machines as these caches know them; `guard` names the labels of what they share, `looks_back_s` is
+        of the rules of alerts.
+        """
+        return CachedInventory(
+            self.nodes.named, self.nodes.objects, self._workers, pools, guard, looks_back_s
+        )
 
     def report(self, health: Health, metrics: Metrics) -> None:
         """Show the age of each watch, and be unready while one is not synced or stale."""

@@ -119,7 +119,9 @@ class Controller:
         self.leader = Leader(self.store, settings.leadership, self.clock, lambda: _die("the lease is lost"))
         self.holder = socket.gethostname()
         epoch = self.leader.acquire(self.holder, sole=self._lock is not None)
-        self.inventory = self.caches.inventory(settings.pools, settings.budgets.guard)
+        self.inventory = self.caches.inventory(
+            settings.pools, settings.budgets.guard, settings.webhook.looks_back_s
+        )
         self.guard = Guard(
             epoch,
             self.clock,

@@ -11,6 +11,7 @@ from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView, slurm_node
 from remediator.kube.soperator import is_marked, is_worker
 from remediator.kube.spare import SpareKeys
+from remediator.model.faults import LOOKS_BACK_S
 from remediator.model.machine import Machine
 from remediator.settings import GuardSettings, Pool
 
@@ -47,9 +48,11 @@ class CachedInventory:
         pods: Callable[[], Iterable[PodView]],
         pools: Mapping[str, Pool],
         guard: GuardSettings = GuardSettings(),  # noqa: B008 - frozen
+        looks_back_s: float = LOOKS_BACK_S,
     ) -> None:
         self._node = node
         self._pools = pools
+        self._looks_back_s = looks_back_s
         self._labels = {"leaf": guard.leaf_label, "rack": guard.rack_label, "driver": guard.driver_label}
         self._pool_sizes: Kept[Counter[str | None]] = Kept(self._sizes, nodes)
         self._sharers: Kept[Counter[tuple[str, str]]] = Kept(self._count, nodes)
@@ -92,6 +95,7 @@ class CachedInventory:
             reports=tuple(str(report) for report in node.reports if of_soperator and report.is_true),
             shares=self._shares(node, pool),
             created=node.created,
+            alerts_from=node.created + self._looks_back_s,
         )
 
     def holds(self, node: str) -> bool:

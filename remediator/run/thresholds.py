@@ -102,7 +102,7 @@ class Thresholds:
             if machine is None or machine.pool is None or machine.fenced_by is not None:
                 continue
             answer = unknown("no-prometheus" if self._ask is None else "no-answer")
-            if of_another(pending.alert, machine.created):
+            if of_another(pending.alert, machine):
                 answer = unknown("another")
             elif not silent:
                 answer, silent = self._answer(inquiry, pending.alert, machine)

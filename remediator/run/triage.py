@@ -192,7 +192,7 @@ class Triage:
         what = f"{signal.what} on {signal.node}"
         if boot == "older":
             return self._doubt("older-boot", f"{what} is from an older boot: recorded")
-        if machine is not None and of_another(signal, machine.created):
+        if machine is not None and of_another(signal, machine):
             return self._doubt(
                 "another-machine", f"{what} began before this machine bore that name: recorded"
             )

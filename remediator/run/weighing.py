@@ -76,7 +76,7 @@ def witnessed(
 def _of_machine(connection: sa.Connection, machine: Machine, since: float) -> list[Signal]:
     """Signals of this name, without those that may be of the machine that bore it before."""
     found = signals.of_node(connection, machine.name, since)
-    return [one for one in found if not of_another(one, machine.created)]
+    return [one for one in found if not of_another(one, machine)]
 
 
 def _is_record(signal: Signal, decision: Decision) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from remediator.guard import MARGIN_S, MAX_DEADLINE_S
+from remediator.model.faults import LOOKS_BACK_S
 from remediator.model.machine import StageByTier, Stages
 from remediator.model.timing import Timing
 from remediator.settings.checks import (
@@ -94,6 +95,10 @@ class Webhook(Section):
 
     replica_labels: tuple[LabelName, ...] = ("prometheus", "prometheus_replica", "replica")
     """Labels that are no part of an alert's identity: all that Prometheus' external_labels add."""
+
+    looks_back_s: float = Field(default=LOOKS_BACK_S, ge=0, le=86_400)
+    """Seconds that rules of alerts look back. One that names no boot and began sooner after its node
+    registered may tell of the machine that bore the name before: it is only recorded."""
 
     backfill_s: float = Field(default=60.0, ge=6, le=3600)
     """Seconds between asking Alertmanager and Prometheus what the webhook may have missed."""

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.clock import rfc3339
-from remediator.incidents.correlate import LOOKS_BACK_S
+from remediator.model.faults import LOOKS_BACK_S
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.signal import Signal
 from remediator.observe.metrics import Metrics

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from remediator.incidents.correlate import of_another
 from remediator.kube.fence import FENCED
 from remediator.kube.nodes import NodeView, Taint
 from remediator.kube.pods import SCALING_MODE, WORKER_LABELS, PodView
 from remediator.model.machine import Stage
+from remediator.model.signal import Signal
 from remediator.run.inventory import CachedInventory
 from remediator.settings import GuardSettings, Pool
 
@@ -224,3 +226,24 @@ def test_a_worker_that_is_on_two_nodes_is_on_none_that_anybody_knows() -> None:
         assert inventory(pods=pods).node_of("w-0") is None
     for gone in (replace(twin, deletion=1.0), replace(twin, phase="Failed")):
         assert inventory(pods=(gone, WORKER)).node_of("w-0") == "gpu-0"
+
+
+@pytest.mark.parametrize("back", [0.0, 600.0])
+@pytest.mark.parametrize(
+    ("source", "since"), [("webhook", "alerts_from"), ("backfill", "alerts_from"), ("agent", "created")]
+)
+def test_an_alert_speaks_of_this_machine_once_its_rule_cannot_look_back_behind_it(
+    source: Literal["agent", "webhook", "backfill"], since: str, back: float
+) -> None:
+    node = replace(NODE, created=1000.0)
+    found = machine(CachedInventory({"gpu-0": node}.get, lambda: (node,), lambda: (), {}, looks_back_s=back))
+    first = {"created": 1000.0, "alerts_from": 1000.0 + back}[since]
+
+    def told(at: float, boot: str = "") -> Signal:
+        return Signal(
+            dedupe="d", source=source, kind="xid", node="gpu-0", boot_id=boot, seen_at=at, received_at=at
+        )
+
+    assert of_another(told(first - 1), found)
+    assert not of_another(told(first), found)
+    assert not of_another(told(first - 1, "boot"), found)
