@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """One Slurm node as last read: whether it has DRAIN, and its reason."""
+    """One Slurm node as last read: whether it has DRAIN, its reason, and when its slurmd `started`."""
 
     drain: bool
     reason: str
     read_at: float
+    started: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

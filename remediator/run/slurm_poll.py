@@ -78,8 +78,10 @@ class SlurmPoll:
 
     def _look(self, name: str) -> Drained:
         node = self._port.node(name, deadline=DEADLINE_S)
-        drain, reason = (node.is_drain, node.reason) if node else (False, "")
-        return Drained(drain, reason, self._clock.now())
+        now = self._clock.now()
+        if node is None:
+            return Drained(False, "", now)
+        return Drained(node.is_drain, node.reason, now, node.slurmd_start_time)
 
 
 def _facts(view: SlurmView) -> dict[str, tuple[bool, str]]:

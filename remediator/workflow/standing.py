@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from remediator.store import incidents, steps
 from remediator.workflow.follow import with_survey
 from remediator.workflow.journal import Journal
 from remediator.workflow.ownership import still_drained
+from remediator.workflow.remade import OUTLIVED, SETTLED_S
 from remediator.workflow.steps.drain_slurm import KEPT, SAVED_S, SEEN
 
 
@@ -22,7 +24,7 @@ def _lost(view: SlurmView, name: str, drained: steps.Drained) -> bool:
     return not still_drained(seen.drain, seen.reason, drained.incident)
 
 
-def _outlived(view: SlurmView, drained: steps.Drained) -> bool:
+def _saved(view: SlurmView, drained: steps.Drained) -> bool:
     """The DRAIN stands, and slurmctld has saved it."""
     seen = [view.nodes.get(name) for name in drained.slurm_nodes]
     settled = drained.facts.get(SEEN, float("inf")) + SAVED_S
@@ -44,6 +46,7 @@ class Standing:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._looked: dict[str, str] = {}
+        self._since: dict[str, tuple[float, float]] = {}
 
     def begin(self, connection: sa.Connection, now: float) -> None:
         """First act of a life: where the jobs are known, nothing goes on before drain and jobs were looked at
@@ -56,14 +59,15 @@ class Standing:
 
     def treated(self, connection: sa.Connection, view: SlurmView, now: float) -> frozenset[str]:
         """Slurm nodes that must stay drained; a step whose DRAIN is not seen any more looks again. One that
-        is seen for long enough was kept by slurmctld: should it go, a person has lifted it.
+        is seen for long enough was kept by slurmctld, and outlived its worker's start: should it go, a person
+        has lifted it.
         """
         standing = steps.drained(connection)
         for drained in standing:
             if any(_lost(view, name, drained) for name in drained.slurm_nodes):
                 self._look_again(connection, drained.incident, "drain-slurm", now)
-            elif not drained.facts.get(KEPT) and _outlived(view, drained):
-                self._keep(connection, drained)
+            else:
+                self._note(connection, drained, self._proven(view, drained))
         return frozenset(name for drained in standing for name in drained.slurm_nodes)
 
     def guard_fences(
@@ -80,10 +84,33 @@ class Standing:
                 self._looked[fence.incident] = seen.version
                 self._look_again(connection, fence.incident, "fence-node", now)
 
-    def _keep(self, connection: sa.Connection, drained: steps.Drained) -> None:
+    def _proven(self, view: SlurmView, drained: steps.Drained) -> dict[str, Any]:
+        """What the DRAIN has stood through by now."""
+        settled = {name: at for name in drained.slurm_nodes if (at := self._settled(view, name, drained))}
+        proven: dict[str, Any] = {KEPT: True} if _saved(view, drained) else {}
+        if settled:
+            proven[OUTLIVED] = {**drained.facts.get(OUTLIVED, {}), **settled}
+        return proven
+
+    def _settled(self, view: SlurmView, name: str, drained: steps.Drained) -> float | None:
+        """The start of its slurmd, once the DRAIN was seen beside it for long enough by our own clock."""
+        seen = view.nodes.get(name)
+        if seen is None or seen.started is None:
+            return None
+        if not still_drained(seen.drain, seen.reason, drained.incident):
+            return None
+        started, since = self._since.get(name, (None, 0.0))
+        if started != seen.started:
+            since = seen.read_at
+            self._since[name] = seen.started, since
+        return seen.started if seen.read_at >= since + SETTLED_S else None
+
+    def _note(self, connection: sa.Connection, drained: steps.Drained, proven: dict[str, Any]) -> None:
+        if proven.items() <= drained.facts.items():
+            return
         row = steps.get(connection, drained.incident, "drain-slurm")
         if row is not None:
-            steps.update(connection, row, facts={**row.facts, KEPT: True})
+            steps.update(connection, row, facts={**row.facts, **proven})
 
     def _reopen(
         self, connection: sa.Connection, incident_id: str, step: str, now: float, *, lost: bool

@@ -320,7 +320,8 @@ class River:
         for name in self.treated:
             node = self.slurm.node(name, deadline=5.0)
             if node is not None:
-                seen[name] = Drained(node.is_drain, node.reason, self.own.now())
+                started = node.slurmd_start_time
+                seen[name] = Drained(node.is_drain, node.reason, self.own.now(), started)
         self.view = SlurmView(seen)
 
     def _work(self, ahead: float, call: Call) -> Outcome | None:

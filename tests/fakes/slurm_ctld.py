@@ -182,6 +182,11 @@ class Ctld:
         flags = seen.flags - {"NOT_RESPONDING"}
         self._nodes[name] = replace(seen, flags=flags, slurmd_start_time=float(int(self.clock.now())))
 
+    def undrain(self, name: str, reason: str = "") -> None:
+        """The operator lifts a DRAIN under its own reason from a node that is not cordoned: DOWN stays."""
+        seen = self._nodes[name]
+        self._nodes[name] = replace(seen, flags=seen.flags - {"DRAIN"}, reason=reason, reason_at=None)
+
     def move_worker(self, name: str) -> None:
         """It runs on another Kubernetes node: 5 s later the operator sets IDLE, wiping DRAIN and reason."""
         self.start_worker(name)

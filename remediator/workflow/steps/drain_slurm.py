@@ -9,6 +9,7 @@ from remediator.model.plan import Done, Hold, Outcome, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
+from remediator.workflow.remade import OUTLIVED, outlived, went_with_restart
 from remediator.workflow.step import Writing
 from remediator.workflow.veto import look_ahead
 from slurm_bridge.model import SlurmConfig, SlurmNode
@@ -32,7 +33,8 @@ class DrainSlurm(Writing):
     def check(self, context: Context) -> Outcome | None:
         """Done once every Slurm node has DRAIN and our reason; Hold on somebody else's.
 
-        A DRAIN that was there and is gone was either forgotten by slurmctld or lifted by a person.
+        A DRAIN that was there and is gone was forgotten by slurmctld, went with its worker's restart, or was
+        lifted by a person.
         """
         if not context.incident.slurm_nodes:
             return Done("no Slurm worker on this node: nothing to drain")
@@ -48,7 +50,7 @@ class DrainSlurm(Writing):
             return None
         if theirs:
             return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
-        return self._done(context, context.slurm.config())
+        return self._done(context, nodes, context.slurm.config())
 
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes, and the reason they get."""
@@ -64,7 +66,7 @@ class DrainSlurm(Writing):
             return before
         seen, _ = context.together(lambda: _nodes(context), lambda: look_ahead(context))
         if all(is_our_drain(node, context.incident) for node in seen):
-            return self._done(context, config)
+            return self._done(context, seen, config)
         return None
 
     def _drain(self, context: Context) -> Outcome | None:
@@ -81,9 +83,10 @@ class DrainSlurm(Writing):
         incident = context.incident
         return [n for n in nodes if not is_our_drain(n, incident) and not somebody_elses(n, incident)]
 
-    def _done(self, context: Context, config: SlurmConfig) -> Done:
+    def _done(self, context: Context, nodes: Iterable[SlurmNode], config: SlurmConfig) -> Done:
         names = list(context.incident.slurm_nodes)
         facts = {SEEN: context.now, STOOD: names, "ctld_started": config.started_at}
+        facts[OUTLIVED] = outlived(context.row.facts, nodes, config.clock or context.now)
         facts[KEPT] = bool(context.row.facts.get(KEPT)) and context.row.state != "running"
         return Done(f"Slurm drains {', '.join(names)}", facts)
 
@@ -95,17 +98,19 @@ class DrainSlurm(Writing):
         """The DRAIN was seen before. What stands stays as it is, also under a reason of the system."""
         if theirs:
             return Yield(_quoted(theirs), "slurm")
-        missing = [n.name for n in nodes if not still_drained(n.is_drain, n.reason, context.incident.id)]
+        missing = [n for n in nodes if not still_drained(n.is_drain, n.reason, context.incident.id)]
         if not missing:
-            return self._done(context, context.slurm.config())
-        moved = [name for name in missing if self._moved(context, name)]
+            return self._done(context, nodes, context.slurm.config())
+        names = [node.name for node in missing]
+        moved = [name for name in names if self._moved(context, name)]
         if moved:
             left = [name for name in context.incident.slurm_nodes if name not in moved]
             return Wait(f"{', '.join(moved)} runs on another machine now", 0.0, {"workers": left})
-        came_later = set(missing).isdisjoint(context.row.facts.get(STOOD, missing))
-        if came_later or self._forgotten(context):
+        facts = context.row.facts
+        came_later = set(names).isdisjoint(facts.get(STOOD, names))
+        if came_later or self._forgotten(context) or all(went_with_restart(facts, node) for node in missing):
             return None
-        return Yield(f"somebody resumed {', '.join(missing)}", "slurm")
+        return Yield(f"somebody resumed {', '.join(names)}", "slurm")
 
     def _moved(self, context: Context, name: str) -> bool:
         """A rollout, say, has made its pod anew: on another machine it is not ours to drain."""

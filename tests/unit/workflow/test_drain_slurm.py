@@ -157,6 +157,18 @@ def test_a_drain_that_a_person_lifted_is_not(bench: Bench) -> None:
     assert (found.side, found.sentence) == ("slurm", "somebody resumed w-0")
 
 
+@pytest.mark.parametrize("reason", ["", "slurm-operator: Pod (slurm/w-0) was uncordoned"])
+def test_what_a_resume_would_have_ended_is_no_resume(bench: Bench, reason: str) -> None:
+    """preStop sets DOWN and the operator lifts the DRAIN; a person's RESUME ends DOWN."""
+    bench.drain("w-0")
+    before = facts(bench)
+    bench.slurm.stop_worker("w-0")
+    bench.slurm.undrain("w-0", reason)
+    assert STEP.check(bench.see(facts=before)) is None
+    bench.slurm.undrain("w-0", "Not responding")
+    assert isinstance(STEP.check(bench.see(facts=before)), Yield)
+
+
 @pytest.mark.parametrize(
     ("later", "again"), [(0.0, True), (FORGET_S, True), (FORGET_S + 0.1, False), (3600.0, False)]
 )
