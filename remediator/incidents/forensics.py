@@ -22,6 +22,7 @@ STOPPED_S = 90.0  # without a reading, while the same exporter reads other GPUs
 FEW_NODES = 6  # of fewer only one can stand out
 MOST_NAMED = 2
 SHOWN = 3
+CLEAR = 50  # weight; what is less telling happens to a well node too
 PEERS = 3
 FAR_ABOVE = 10.0
 
@@ -67,34 +68,44 @@ CODES = frozenset({"xid", "sxid"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one place of a node did, first at second `at`; `amount` is how often."""
+    """What one place of a node did, first at second `at`; `amount` is how often, `until` when it last did so,
+    or was last seen to be so still.
+    """
 
     node: str
     what: str
     place: str
     at: float
+    until: float
     amount: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """At most two nodes, and the sentence; `said` is what each of them shows."""
+    """At most two nodes, and the sentence; `said` is what each of them shows. `clear`: it counts against the
+    one node, for something telling that was so while the job ran.
+    """
 
     outcome: Outcome
     says: str
     nodes: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    clear: bool = False
 
 
-def lay_over(nodes: Iterable[str], tracks: Iterable[Track], ended: float) -> Verdict:
-    """Which of a job's `nodes` stands out in the twenty minutes before `ended`."""
+def lay_over(
+    nodes: Iterable[str], tracks: Iterable[Track], ended: float, began: float | None = None
+) -> Verdict:
+    """Which of a job's `nodes` stands out in the twenty minutes before `ended`; what was over when the run
+    `began` is told, and counts against nobody: an earlier run may have ended by it.
+    """
     names = sorted(set(nodes))
     if not names:
         return Verdict("unknown", "unknown: the job's nodes are not known")
     clean = [_clean(one, ended) for one in tracks if one.node in names and one.what in WHATS]
     clean = sorted((one for one in clean if len(one.samples) > 1), key=_order)
     found = [one for one in _findings(clean, ended) if one.at <= ended + AFTER_S]
-    return _verdict(names, clean, found, ended)
+    return _verdict(names, clean, found, ended, began)
 
 
 def _clean(track: Track, ended: float) -> Track:
@@ -133,15 +144,23 @@ def _moved(track: Track, ended: float) -> Finding | None:
     what = WHATS[track.what]
     if what.how == "flags":
         set_at = [at for at, value in track.samples if value >= 1 and at <= ended]
-        return _finding(track, set_at[0]) if len(set_at) >= what.least else None
+        return _finding(track, set_at[0], set_at[-1]) if len(set_at) >= what.least else None
     steps = list(_falls(track) if what.how == "falls" else _rises(track))
     began = [(before, by) for before, by in steps if before <= ended]
     total = sum(by for _, by in began)
-    return _finding(track, began[0][0], total) if began and total >= what.least else None
+    if not began or total < what.least:
+        return None
+    return _finding(track, began[0][0], ended if _stands(track) else began[-1][0], total)
 
 
-def _finding(track: Track, at: float, amount: float = 1.0) -> Finding:
-    return Finding(track.node, track.what, track.place, at, amount)
+def _stands(track: Track) -> bool:
+    """Whether what the track tells is a state, and still so at its end."""
+    what, last = WHATS[track.what], track.samples[-1][1]
+    return (what.how == "rises" and last >= 1) or (what.how == "falls" and last < 1)
+
+
+def _finding(track: Track, at: float, until: float, amount: float = 1.0) -> Finding:
+    return Finding(track.node, track.what, track.place, at, until, amount)
 
 
 def _rises(track: Track) -> Iterator[tuple[float, float]]:
@@ -175,7 +194,9 @@ def _stopped(tracks: Sequence[Track], ended: float) -> Iterator[Finding]:
         until = min(ended, newest - STOPPED_S)
         gone = [place for place in of if ever[node, place] <= until]
         if newest >= ended - AFTER_S and len(gone) * 2 <= len(of):  # else it is the exporter
-            found |= {(node, place): Finding(node, "gpu-reads", place, ever[node, place]) for place in gone}
+            found |= {
+                (node, place): Finding(node, "gpu-reads", place, ever[node, place], ended) for place in gone
+            }
     return iter(found.values())
 
 
@@ -192,11 +213,15 @@ def _waited(tracks: Sequence[Track]) -> Iterator[Finding]:
         others = [rate for other, (rate, _) in worst.items() if other != node]
         usual = median(others) if len(others) >= PEERS else 0.0
         if usual > 0 and rate > FAR_ABOVE * usual:
-            yield _finding(track, track.samples[0][0], rate / usual)
+            yield _finding(track, track.samples[0][0], track.samples[0][0], rate / usual)
 
 
 def _verdict(
-    names: Sequence[str], tracks: Sequence[Track], found: Sequence[Finding], ended: float
+    names: Sequence[str],
+    tracks: Sequence[Track],
+    found: Sequence[Finding],
+    ended: float,
+    began: float | None,
 ) -> Verdict:
     read: dict[str, set[str]] = defaultdict(set)
     for track in tracks:
@@ -209,7 +234,7 @@ def _verdict(
     shared = {what for what, who in shows.items() if len(who) > most}
     counted = [one for one in found if one.what in alone]
     if counted:
-        return _named(names, counted, ended)
+        return _named(names, counted, ended, began)
     doubtful = set(shows) - shared
     if doubtful:
         unread = _unread(names, read, doubtful)
@@ -226,7 +251,7 @@ def _verdict(
     return Verdict("none", f"no evidence against one node: {why}")
 
 
-def _named(names: Sequence[str], counted: Sequence[Finding], ended: float) -> Verdict:
+def _named(names: Sequence[str], counted: Sequence[Finding], ended: float, began: float | None) -> Verdict:
     of: dict[str, list[Finding]] = defaultdict(list)
     for one in counted:
         of[one.node].append(one)
@@ -238,7 +263,13 @@ def _named(names: Sequence[str], counted: Sequence[Finding], ended: float) -> Ve
     said = tuple(f"{node}: {_said(of[node], ended)}" for node in telling)
     others = len(names) - len(telling)
     peers = f"; none of its {others} other nodes does" if others else "; it has no other node to compare with"
-    return Verdict("named", f"evidence points to {'; and to '.join(said)}{peers}", tuple(telling), said)
+    says = f"evidence points to {'; and to '.join(said)}{peers}"
+    clear = len(telling) == 1 and any(_is_clear(one, began) for one in of[telling[0]])
+    return Verdict("named", says, tuple(telling), said, clear)
+
+
+def _is_clear(one: Finding, began: float | None) -> bool:
+    return WHATS[one.what].weight >= CLEAR and began is not None and one.until >= began
 
 
 def _said(found: Iterable[Finding], ended: float) -> str:

@@ -39,6 +39,7 @@ class Incident(Ours):
     """What is known about one sick machine; `key` is its providerID, else the node's UID.
 
     `yielding`: a person overrode it, and what we set elsewhere is being taken back; then `overridden`.
+    `observed`: it only waits because its pool observes such evidence, and stands in nobody's way.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Incident(Ours):
     pool: str = ""
     dry_run: bool = False
     timing: Timing = "now"
+    observed: bool = False
 
     @property
     def goes_on(self) -> bool:

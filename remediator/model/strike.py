@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EXAMINED = "forensics"
+"""What the evidence of a strike begins with that its links' and GPUs' readings are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strike:
@@ -16,3 +19,8 @@ class Strike:
     node: str
     at: float
     evidence: str
+
+    @property
+    def is_examined(self) -> bool:
+        """Whether readings of the machine's links and GPUs stand out for this crash, and not just its job."""
+        return self.evidence.startswith(f"{EXAMINED}:")

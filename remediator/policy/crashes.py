@@ -22,7 +22,8 @@ class Crash:
     `no_crash` is why the rules do not call it one ("": they do).
     `covered` is the incident that moves jobs off one of its nodes, `stages` are those of its nodes' pools,
     `wanted` whether all of these restart failed jobs, `restarts` how often we restarted this job already,
-    `lately` how many jobs crashed within ten minutes.
+    `lately` how many jobs crashed within ten minutes, `alike` how many machines its runs struck if all struck
+    the same.
     """
 
     end: JobEnd
@@ -35,6 +36,12 @@ class Crash:
     lately: int
     now: float
     no_crash: str = ""
+    alike: int = 0
+
+    @property
+    def is_given_up(self) -> bool:
+        """Restarted often enough."""
+        return self.restarts >= self.limit
 
     @property
     def is_storm(self) -> bool:
@@ -44,11 +51,14 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Whether the job is restarted and why; `tell` says that its owner wants to know why not."""
+    """Whether the job is restarted and why; `tell` says that its owner wants to know why not, `page` that the
+    operators have to look.
+    """
 
     yes: bool
     sentence: str
     tell: bool = False
+    page: bool = False
 
 
 def no_crash(end: Signal, rules: Rules) -> str:
@@ -65,7 +75,7 @@ def decide_restart(crash: Crash) -> Restart:
     who = f"job {end.run.address} of {end.run.user or 'unknown'} {end.how}"
     for applies, why, tell in _against(crash):
         if applies:
-            return Restart(False, f"{who}: {why}", tell)
+            return Restart(False, f"{who}: {why}", tell, crash.is_given_up and crash.alike > 1)
     if crash.covered:
         return Restart(True, f"{who} on a node of incident {crash.covered}: it is restarted")
     return Restart(True, f"{who} without evidence against a node: it is restarted")
@@ -95,9 +105,18 @@ def _against(crash: Crash) -> list[tuple[bool, str, bool]]:
             True,
         ),
         (
-            crash.restarts >= crash.limit,
-            f"it was restarted {crash.restarts} times and crashed again, which points to its own fault: "
-            f"left failed",
+            crash.is_given_up,
+            f"it was restarted {crash.restarts} times and crashed again, {_points_to(crash)}: left failed",
             True,
         ),
     ]
+
+
+def _points_to(crash: Crash) -> str:
+    """A job that always has the same machines cannot be told from them."""
+    if crash.alike <= 1:
+        return "which points to its own fault"
+    return (
+        f"always on the same {crash.alike} nodes, and nothing tells these apart: whether it is its own fault "
+        f"or one of theirs cannot be told until it runs elsewhere, or something else there"
+    )

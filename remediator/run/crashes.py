@@ -8,6 +8,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from remediator.incidents.pointed import alike
 from remediator.model.ids import incident_id
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.job_end import JobEnd
@@ -76,8 +77,13 @@ class Crashes:
             return []
         end = JobEnd.model_validate(signal.detail)
         struck = strikes.of_run(connection, end.run.key)
-        machines = [machine for machine in self._machines(end) if machine.key in struck]
-        return suspected(connection, machines, self._hosts.machine, self._limits, now)
+        return self.suspected(connection, [one for one in self._machines(end) if one.key in struck], now)
+
+    def suspected(
+        self, connection: sa.Connection, struck: Sequence[Machine], now: float
+    ) -> list[tuple[Machine, str]]:
+        """Those of `struck` that crashes make suspect by now, and why."""
+        return suspected(connection, struck, self._hosts.machine, self._limits, now)
 
     def _settle(
         self,
@@ -96,7 +102,8 @@ class Crashes:
         restart = self._owned(connection, end) or decide_restart(crash)
         if restart.tell and not self._engine.dry_run:
             message = notices.left_failed(end.run, restart.sentence)
-            outbox.put(connection, "", [message], now)
+            page = [notices.look(restart.sentence)] if restart.page else []
+            outbox.put(connection, "", [message, *page], now)
         if not restart.yes:
             return restart.sentence, None
         return restart.sentence, self._restart(connection, signal, end, machines[0], restart.sentence, now)
@@ -177,6 +184,7 @@ class Crashes:
             limit=self._limits.restarts,
             lately=strikes.jobs_between(connection, end.ended - STORM_S, end.ended + STORM_S),
             now=now,
+            alike=alike(strikes.rows_of_job(connection, end.job, since)),
         )
 
     def _is_moving(self, connection: sa.Connection, end: JobEnd) -> bool:

@@ -84,7 +84,8 @@ class Forensics:
             verdict = self._verdict(crash)
             if verdict is None:
                 return  # nobody answers: the others would not be answered either
-            found = forensic(crash.end, verdict.outcome, verdict.says, verdict.nodes, self._clock.now())
+            says, now = verdict.says, self._clock.now()
+            found = forensic(crash.end, verdict.outcome, says, verdict.nodes, now, clear=verdict.clear)
             try:
                 self._submit([found])
             except RemediatorError as error:
@@ -122,7 +123,7 @@ class Forensics:
             return Verdict("unknown", "unknown: Prometheus does not answer") if is_over else None
         if tracks is None:
             return Verdict("unknown", "unknown: Prometheus answers too slowly for so many nodes")
-        return lay_over(crash.nodes, tracks, crash.end.ended)
+        return lay_over(crash.nodes, tracks, crash.end.ended, crash.end.began)
 
 
 def tracks_before(ask: Ask, nodes: Sequence[str], ended: float, clock: Clock) -> list[Track] | None:

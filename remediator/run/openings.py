@@ -83,11 +83,12 @@ class Openings:
             fault_at=min(signal.seen_at, now),
             opened_at=now,
             timing=decision.timing,
+            observed=decision.reason == "observed",
         )
         incidents.insert(connection, incident)
         grouped = False
         if not self._engine.dry_run:
-            self._ledger.fell_ill(connection, incident, now)
+            self._fell_ill(connection, incident, now)
             grouped = self._ledger.sighted(
                 connection, view.groups(), machine, decision, signal.received_at, now
             )
@@ -106,10 +107,38 @@ class Openings:
             self._start(connection, incident, now)
         return incident
 
+    def _fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
+        if not incident.observed:
+            self._ledger.fell_ill(connection, incident, now)
+
     def _start(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         if not self._engine.dry_run:
             self._ledger.drain(connection, incident, now)
         self._engine.start(connection, incident, now)
+
+    def suspect(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        machine: Machine,
+        decision: Decision,
+        now: float,
+    ) -> Incident:
+        """An incident for a machine that crashes speak against; it may be one in which it was only observed
+        until now.
+        """
+        seen = incidents.open_for(connection, machine.key)
+        if seen is None:
+            return self.open(connection, view, signal, machine, decision, now)
+        if decision.action != "act":
+            return seen
+        changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence", "timing"})
+        changes |= {"state": "open", "fault_at": min(signal.seen_at, now)}
+        detail = {"rule": decision.rule, "plan": decision.plan, "evidence": signal.dedupe}
+        self._journal.record(connection, "decision", seen, now, why=decision.sentence, detail=detail)
+        view.started()
+        return self.let_in(connection, seen, machine, changes, now)
 
     def drain_over(self, connection: sa.Connection, signal: Signal, now: float) -> tuple[str, str | None]:
         """Whoever lifted a drain has decided: an incident on it alone that waits at the door ends."""
@@ -178,10 +207,14 @@ class Openings:
         now: float,
     ) -> Incident:
         """Begin what waited at the door: what is decided now counts, and so do the machine's boot and workers
-        of now.
+        of now. One that was only observed is a sick node from now on.
         """
         changes = changes | {"boot_id": machine.boot_id, "slurm_nodes": machine.slurm_nodes}
+        if incident.observed:
+            changes |= {"observed": False, "opened_at": now}
         incidents.update(connection, incident.id, **changes)
         begun = incident.model_copy(update=changes)
+        if incident.observed and not self._engine.dry_run:
+            self._fell_ill(connection, begun, now)
         self._start(connection, begun, now)
         return begun

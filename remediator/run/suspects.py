@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import sqlalchemy as sa
 
+from remediator.incidents.pointed import pointed_at
 from remediator.incidents.strikes import Peers, burdens, few, suspicion
 from remediator.model.machine import Machine
 from remediator.model.strike import Strike
@@ -21,7 +22,7 @@ def suspected(
     connection: sa.Connection, machines: Sequence[Machine], look: Look, limits: Limits, now: float
 ) -> list[tuple[Machine, str]]:
     """Those of `machines`, each just struck, that are suspect by now, and why."""
-    free = [one for one in machines if one.fenced_by is None and not incidents.open_for(connection, one.key)]
+    free = [one for one in machines if one.fenced_by is None and not incidents.in_hand(connection, one.key)]
     found = [(one, why) for one in free if (why := _why(connection, one, look, limits, now))]
     suspects = few(one.key for one, _ in found)
     return [(one, why) for one, why in found if one.key in suspects]
@@ -31,6 +32,9 @@ def _why(connection: sa.Connection, machine: Machine, look: Look, limits: Limits
     counted = _counted(connection, machine, now - limits.window_days * DAY_S)
     if sum(strike.machine == machine.key for strike in counted) < 2:
         return None
+    pointed = pointed_at(machine.key, counted)
+    if pointed is not None:
+        return pointed
     lately = now - limits.witness_h * HOUR_S
     peers = _peers(connection, machine, look, limits, lately)
     return suspicion(machine.key, counted, peers, lately, limits.witness)
@@ -52,7 +56,7 @@ def _peers(connection: sa.Connection, machine: Machine, look: Look, limits: Limi
     def is_peer(key: str) -> bool:
         found = look(names[key])
         is_other = found is not None and found.key == key != machine.key and found.pool == machine.pool
-        return is_other and incidents.open_for(connection, key) is None
+        return is_other and not incidents.in_hand(connection, key)
 
     burden = sum(sum(by.values()) for key, by in said.items() if is_peer(key))
     return Peers(max(machine.pool_size - 1, 0), burden)

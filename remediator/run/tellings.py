@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from remediator.model.decision import Decision
 from remediator.model.signal import Signal
+from remediator.signals.saves import SLOW
 from remediator.store import outbox
 from remediator.workflow import notices
 
@@ -21,7 +22,16 @@ def tell_once(connection: sa.Connection, signal: Signal, decision: Decision, now
     outbox.put(connection, "", [notices.look(text)], now)
 
 
-def tell_of_slow_save(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> str:
+def tell(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> str:
+    """People are told of what is no evidence against a machine, but wants somebody to look; the sentence."""
+    if signal.kind == SLOW:
+        return _tell_of_slow_save(connection, signal, now, dry_run=dry_run)
+    says = str(signal.detail.get("says"))
+    outbox.put(connection, "", [notices.look(says)], now)
+    return f"{says}: people are told, nothing is written"
+
+
+def _tell_of_slow_save(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> str:
     """The job's owner hears of it, operators once an hour for each pool; the sentence for the record."""
     says, user = str(signal.detail.get("says")), str(signal.detail.get("user"))
     beginning = says.partition(":")[0]

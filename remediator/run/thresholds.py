@@ -44,6 +44,7 @@ class _Pending:
     told_at: float
     due_at: float = -math.inf
     held_since: float | None = None
+    fenced: bool = False
 
     def settles(self, answer: Answer, now: float) -> bool:
         """Whether it holds, and has yet to be asked once more before it is told."""
@@ -99,8 +100,9 @@ class Thresholds:
             if self._clock.steady() > until:
                 break
             machine = self._hosts.machine(pending.alert.node)
-            if machine is None or machine.pool is None or machine.fenced_by is not None:
+            if machine is None or machine.pool is None:
                 continue
+            pending.fenced = machine.fenced_by is not None
             answer = unknown("no-prometheus" if self._ask is None else "no-answer")
             if of_another(pending.alert, machine):
                 answer = unknown("another")
@@ -159,7 +161,8 @@ class Thresholds:
         with self._lock:
             if answer.outcome == "passed":
                 self._pending.pop(pending.alert.dedupe, None)
-            pending.due_at = self._clock.steady() + (AGAIN_S if answer.outcome == "holds" else 0.0)
+            is_known = answer.outcome == "holds" or pending.fenced
+            pending.due_at = self._clock.steady() + (AGAIN_S if is_known else 0.0)
 
 
 def _nobody(_query: str, _at: float) -> object:

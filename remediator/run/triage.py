@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import sqlalchemy as sa
@@ -18,16 +18,16 @@ from remediator.model.signal import ONLY_RECORDED, Signal
 from remediator.observe.logs import logger
 from remediator.policy.decide import decide, suspect
 from remediator.policy.rules import Rules
-from remediator.run import laid_over
+from remediator.run import called_off, laid_over
 from remediator.run.crashes import KINDS, Crashes
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
 from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.storeview import StoreView
-from remediator.run.tellings import tell_of_slow_save, tell_once
+from remediator.run.tellings import tell, tell_once
 from remediator.run.weighing import AGAIN_S, Later, named, weigh
 from remediator.run.worsening import Worsening
-from remediator.signals.answers import ANSWERS
+from remediator.signals.answers import ANSWERS, PASSED
 from remediator.signals.drains import DRAIN_OVER
 from remediator.signals.episodes import REFUSED
 from remediator.signals.forensics import FORENSICS
@@ -35,8 +35,7 @@ from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.saves import SLOW
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
-from remediator.store import incidents, outbox, signals
-from remediator.workflow import notices
+from remediator.store import incidents, signals
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -44,6 +43,7 @@ from remediator.workflow.ledger import Ledger
 PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
+OF_JOBS = KINDS | {LOST_RUN, JOB_STALLED, FORENSICS}
 CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
 log = logger(stage="triage")
 
@@ -148,6 +148,24 @@ class Triage:
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
     ) -> Judged | Later | None:
         """What a look of our own found; nobody outside can say these things."""
+        if signal.kind in OF_JOBS:
+            return self._judge_job(connection, view, signal, now)
+        if signal.kind == PASSED:
+            with savepoint(connection):
+                return called_off.judge(connection, self._engine, self._inventory, signal, now)
+        noted = _noted(signal)
+        if noted is not None:
+            return noted, None
+        if signal.kind == DRAIN_OVER:
+            return self.openings.drain_over(connection, signal, now)
+        if signal.kind in TOLD or signal.kind == SLOW:
+            return tell(connection, signal, now, dry_run=self._engine.dry_run), None
+        return self._judge_one(connection, view, signal, now)
+
+    def _judge_job(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
+    ) -> Judged | Later | None:
+        """What was seen of a job."""
         if signal.kind in KINDS and self._crashes is not None:
             return self._judge_end(connection, view, signal, self._crashes, now)
         if signal.kind == LOST_RUN and self._keeper is not None:
@@ -156,14 +174,7 @@ class Triage:
             with savepoint(connection):
                 return self._stalled.judge(connection, signal, now)
         if signal.kind == FORENSICS:
-            return laid_over.record(connection, self._journal, self._inventory, signal, now)
-        noted = _noted(signal)
-        if noted is not None:
-            return noted, None
-        if signal.kind == DRAIN_OVER:
-            return self.openings.drain_over(connection, signal, now)
-        if signal.kind in TOLD or signal.kind == SLOW:
-            return _told(connection, signal, now, dry_run=self._engine.dry_run)
+            return self._judge_readings(connection, view, signal, now)
         return self._judge_one(connection, view, signal, now)
 
     def _judge_end(
@@ -174,12 +185,39 @@ class Triage:
             judged = crashes.judge(connection, signal, now)
             if judged is None:
                 return None
-            sentences, incident = [judged[0]], judged[1]
-            for machine, why in crashes.suspects(connection, signal, now):
-                decision = suspect(machine, why, self._rules, view.of(machine))
-                opened = self.openings.open(connection, view, signal, machine, decision, now)
-                sentences.append(decision.sentence)
-                incident = incident or opened.id
+            found = crashes.suspects(connection, signal, now)
+            return self._suspect(connection, view, signal, judged, found, now)
+
+    def _judge_readings(
+        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
+    ) -> Judged | None:
+        """What the nodes of a crashed job did: recorded, and held against the one that is named clearly."""
+        if laid_over.is_too_early(connection, signal):
+            return None
+        books = connection, self._journal, self._inventory, signal, now
+        with savepoint(connection):
+            judged, struck = laid_over.record(*books), laid_over.strike(*books)
+            if struck is None or self._crashes is None:
+                return judged
+            found = self._crashes.suspected(connection, [struck], now)
+            return self._suspect(connection, view, signal, judged, found, now)
+
+    def _suspect(
+        self,
+        connection: sa.Connection,
+        view: StoreView,
+        signal: Signal,
+        judged: Judged,
+        found: Sequence[tuple[Machine, str]],
+        now: float,
+    ) -> Judged:
+        """Put an incident on the books for each machine that is suspect by now."""
+        sentences, incident = [judged[0]], judged[1]
+        for machine, why in found:
+            decision = suspect(machine, why, self._rules, view.of(machine))
+            opened = self.openings.suspect(connection, view, signal, machine, decision, now)
+            sentences.append(decision.sentence)
+            incident = incident or opened.id
         return "; ".join(sentences), incident
 
     def _judge_one(
@@ -301,15 +339,6 @@ def _noted(signal: Signal) -> str | None:
     if signal.kind in ANSWERS:
         return says
     return f"{says}: recorded, that is Soperator's to act on" if signal.kind in NOTED else None
-
-
-def _told(connection: sa.Connection, signal: Signal, now: float, *, dry_run: bool) -> Judged:
-    """What is no evidence against a machine, but wants somebody to look."""
-    if signal.kind == SLOW:
-        return tell_of_slow_save(connection, signal, now, dry_run=dry_run), None
-    says = str(signal.detail.get("says"))
-    outbox.put(connection, "", [notices.look(says)], now)
-    return f"{says}: people are told, nothing is written", None
 
 
 def _came_back_unseen(connection: sa.Connection, machine: Machine, now: float) -> bool:

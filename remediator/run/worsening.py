@@ -157,4 +157,5 @@ def _worsened(existing: Incident, decision: Decision, signal: Signal) -> dict[st
     changes["sentence"] = f"{decision.sentence}; until now it was only {existing.cause}"
     changes["state"] = "held" if existing.held_by else "open"
     suspected = existing.plan in AFTER_FAILURE  # of a suspicion nobody knows when its fault was
-    return changes | ({"fault_at": signal.seen_at} if suspected else {})
+    began_now = suspected or existing.observed  # and what was only observed has cost nobody anything
+    return changes | ({"fault_at": signal.seen_at} if began_now else {})

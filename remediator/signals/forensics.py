@@ -1,4 +1,4 @@
-"""What a crash laid over its nodes' readings says -> a Signal that is recorded and never acts. Pure."""
+"""What a crash laid over its nodes' readings says -> a Signal that is recorded, and counts at most. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from remediator.model.job_end import JobEnd
 from remediator.model.signal import Signal
+from remediator.model.strike import EXAMINED
 from remediator.signals.plain import shown
 
-FORENSICS = "forensics"
-"""Its sentence is in the detail `says`, the nodes it names in `nodes`, the job's end in `job` and `ended`."""
+FORENSICS = EXAMINED
+"""Its sentence is in the detail `says`, the nodes it names in `nodes`, the job's end in `job` and `ended`;
+`clear` says that it counts against the one node it names.
+"""
 
 _LONGEST = 1000
 
 
-def forensic(end: JobEnd, outcome: str, says: str, nodes: Sequence[str], now: float) -> Signal:
+def forensic(
+    end: JobEnd, outcome: str, says: str, nodes: Sequence[str], now: float, *, clear: bool = False
+) -> Signal:
     """The one answer about this run; it names no node as its own, so that no rule takes it for evidence."""
     sentence = shown(f"job {end.run.address} {end.how}: {says}")
     return Signal(
@@ -29,6 +34,7 @@ def forensic(end: JobEnd, outcome: str, says: str, nodes: Sequence[str], now: fl
             "says": sentence[:_LONGEST],
             "outcome": outcome,
             "nodes": list(nodes),
+            "clear": clear,
             "job": end.run.job_id,
             "run": end.run.key,
             "ended": end.ended,

@@ -70,6 +70,8 @@ def _run(job: SlurmJob) -> JobRun:
         nodes=job.nodes,
         release=release.act,
         why=release.why,
+        started_at=job.start_time,
+        gpus=job.gpus,
     )
 
 

@@ -17,6 +17,7 @@ _SICK = (
         incident.c.opened_at > sa.bindparam("since"),
         incident.c.plan.not_in([COMMON_CAUSE, GIVE_BACK, HOLD_JOB, RESTART_JOB]),
         ~incident.c.dry_run,
+        ~incident.c.observed,
     )
     .group_by(incident.c.key)
 )

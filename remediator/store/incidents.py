@@ -88,6 +88,12 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
     return _incident(row) if row else None
 
 
+def in_hand(connection: sa.Connection, key: str) -> bool:
+    """Whether something is done about a machine, or waits to be: more than being observed."""
+    found = open_for(connection, key)
+    return found is not None and not found.observed
+
+
 def last_closed(connection: sa.Connection, key: str) -> Incident | None:
     """The newest incident of a machine that has ended, closed or overridden; no return and no dry run."""
     row = connection.execute(_LAST_CLOSED, {"key": key}).one_or_none()

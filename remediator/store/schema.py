@@ -72,6 +72,7 @@ incident = sa.Table(
     sa.Column("pool", sa.String, nullable=False),
     sa.Column("dry_run", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("timing", sa.String, nullable=False, server_default="now"),
+    sa.Column("observed", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 # Literals: a planner cannot tell that a query's parameter implies a partial index's condition.
 ENDED: sa.ColumnElement[Any] = sa.literal_column("('closed', 'overridden')")

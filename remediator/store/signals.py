@@ -116,6 +116,12 @@ def first_seen(connection: sa.Connection, dedupe: str) -> float | None:
     return connection.execute(query).scalar_one_or_none()
 
 
+def is_unjudged(connection: sa.Connection, dedupe: str) -> bool:
+    """Whether the one signal of this name is there, and nobody has judged it yet."""
+    query = sa.select(signal.c.id).where(signal.c.dedupe == dedupe, signal.c.handled_at.is_(None))
+    return connection.execute(query).first() is not None
+
+
 def settle(connection: sa.Connection, at: float, verdicts: Sequence[Verdict]) -> None:
     """Write down what became of signals."""
     values = [

@@ -73,6 +73,25 @@ def of_run(connection: sa.Connection, run: str) -> frozenset[str]:
     return frozenset(connection.execute(query).scalars())
 
 
+def rows_of_run(connection: sa.Connection, run: str) -> list[Strike]:
+    """Each strike of a run."""
+    query = sa.select(strike).where(strike.c.run == run).order_by(strike.c.machine)
+    return [Strike(**row._mapping) for row in connection.execute(query)]
+
+
+def rows_of_job(connection: sa.Connection, job: str, since: float) -> list[Strike]:
+    """Each strike of a job's runs since then."""
+    query = sa.select(strike).where(strike.c.job == job, strike.c.at >= since)
+    return [Strike(**row._mapping) for row in connection.execute(query.order_by(strike.c.at))]
+
+
+def put(connection: sa.Connection, better: Strike) -> None:
+    """Count it with this evidence, whether or not the run counts on that machine already."""
+    same = strike.c.run == better.run, strike.c.machine == better.machine
+    connection.execute(sa.delete(strike).where(*same))
+    add(connection, [better])
+
+
 def jobs_between(connection: sa.Connection, since: float, until: float) -> int:
     """How many jobs crashed in this time."""
     return int(connection.execute(_BETWEEN, {"since": since, "until": until}).scalar_one())

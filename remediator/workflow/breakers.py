@@ -54,8 +54,12 @@ class Breakers:
             if after != seen.saved:
                 self._save(connection, incident, after, f"incident {incident.id} on {incident.node}", now)
 
-    def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
-        """Another node is sick: the breaker opens when these are too many, and people are paged."""
+    def fell_ill(
+        self, connection: sa.Connection, incident: Incident, now: float, *, told: Callable[[], bool]
+    ) -> None:
+        """Another node is sick: the breaker opens when these are too many, and people are paged, unless they
+        are `told` already of what many have in common.
+        """
         saved = _saved(connection, incident.pool)
         if saved.state == "open":
             return  # it stays so; to count is slow when hundreds are sick
@@ -64,7 +68,8 @@ class Breakers:
             return
         after = moved(saved, len(sick), limit, "treated", now)
         if after != saved:
-            self._save(connection, incident, after, self._why(_Seen(saved, after, sick, limit)), now)
+            why = self._why(_Seen(saved, after, sick, limit))
+            self._save(connection, incident, after, why, now, told=told())
 
     def _seen(self, connection: sa.Connection, pool: str, now: float) -> _Seen | None:
         saved = _saved(connection, pool)
@@ -87,14 +92,22 @@ class Breakers:
         )
 
     def _save(
-        self, connection: sa.Connection, incident: Incident, after: Breaker, why: str, now: float
+        self,
+        connection: sa.Connection,
+        incident: Incident,
+        after: Breaker,
+        why: str,
+        now: float,
+        *,
+        told: bool = False,
     ) -> None:
         if self._journal is None:
             raise LookupError("a breaker that can only be asked was to be moved")
         breakers.put(connection, incident.pool, after.state, after.since, after.canary)
         why = f"breaker of pool {incident.pool} is {after.state}: {why}"
         self._journal.record(connection, f"breaker-{after.state}", incident, now, why=why)
-        notices.post(connection, incident, notices.breaker(after.state, why), now)
+        if not told:
+            notices.post(connection, incident, notices.breaker(after.state, why), now)
 
 
 def _saved(connection: sa.Connection, pool: str) -> Breaker:

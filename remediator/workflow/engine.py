@@ -114,6 +114,10 @@ class Engine:
         """Graver evidence lets jobs that were given time wait less; never the other way."""
         hasten(connection, self._journal, incident, timing, why, now)
 
+    def call_off(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        """End an incident whose evidence has passed, and give its node back."""
+        self._yields.call_off(connection, incident, why, now)
+
     def stop_return(self, connection: sa.Connection, returning: Incident, why: str, now: float) -> bool:
         """End a return because of a new fault; False while one of its writes is under way or half done."""
         if not may_stop(steps.of_incident(connection, returning.id)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -63,7 +64,8 @@ class Ledger:
     def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """A node was found sick, which may open its pool's breaker."""
         if self._budgets.enabled:
-            self._breakers.fell_ill(connection, incident, now)
+            told = partial(self.is_grouped, connection, incident)
+            self._breakers.fell_ill(connection, incident, now, told=told)
 
     @property
     def machine_limits(self) -> MachineLimits | None:

@@ -180,6 +180,15 @@ def left_alone(incident: Incident, run: JobRun) -> Message:
     return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
 
 
+def called_off(incident: Incident, run: JobRun) -> Message:
+    """Their job was to be moved and now need not be."""
+    text = (
+        f"what was seen on {incident.node} ({incident.cause}) has passed: your job {run.address} was not "
+        f"touched and runs on there."
+    )
+    return Message(audience=f"user:{run.user or 'unknown'}", urgency="tell", text=text)
+
+
 def spare_retired(incident: Incident, why: str) -> Message:
     """A spare failed its acceptance test; nobody takes it until a person has looked."""
     return Message(audience="operators", urgency="page", text=f"incident {incident.id}: {why}")

@@ -65,12 +65,14 @@ PLANS: dict[str, tuple[Planned, ...]] = {
         Planned("restart-job", "job"),
         Planned("start-jobs", "job"),
         Planned("prove-resume", "job"),
+        _COUNT,
         Planned("close", "main"),
     ),
     HOLD_JOB: (
         Planned("hold-jobs", "job"),
         Planned("start-jobs", "job"),
         Planned("prove-resume", "job"),
+        _COUNT,
         Planned("close", "main"),
     ),
     GIVE_BACK: (

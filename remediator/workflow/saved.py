@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.model.checkpoint import Saved
-from remediator.model.incident import Incident
+from remediator.model.incident import HOLD_JOB, RESTART_JOB, Incident
 from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.model.timing import Timing, hastier
@@ -48,7 +48,11 @@ BLIND = Clocks({})
 
 
 def stopped_at(connection: sa.Connection, incident: Incident, run: JobRun) -> float | None:
-    """When the run had stopped computing because of the incident; None while, or if, it did not."""
+    """When the run had stopped computing because of the incident; None while, or if, it did not. One of a job
+    alone is about a run that has stopped by itself.
+    """
+    if incident.plan in {RESTART_JOB, HOLD_JOB}:
+        return incident.fault_at
     row = steps.of_run(connection, incident.id, "release-jobs", run)
     if row is None or row.acted_at is None or row.state != "done":
         return None

@@ -14,6 +14,7 @@ from remediator.store import incidents, spares, steps
 from remediator.workflow import notices
 from remediator.workflow.journal import Journal
 from remediator.workflow.plans import heir_rows
+from remediator.workflow.suspects import passed
 
 UNDO, LAST = 100, 101  # ordinals behind those of every plan
 # slurmrestd goes on trying for 10 s after its caller left: what was asked then may still happen.
@@ -52,6 +53,14 @@ class Yields:
         incidents.update(connection, incident.id, state="overridden", closed_at=now)
         self._journal.record(connection, "incident-overridden", incident, now, why=why)
         notices.post(connection, incident, notices.closed(incident, why), now)
+
+    def call_off(self, connection: sa.Connection, incident: Incident, why: str, now: float) -> None:
+        """What spoke against the machine has passed before a job was asked to leave: it is given back."""
+        for run in steps.runs_seen(connection, incident.id):
+            if run.release == "requeue":
+                notices.post(connection, incident, notices.called_off(incident, run), now)
+            self._give_up(connection, incident, run, now)
+        passed(connection, self._journal, incident, why, now)
 
     def _give_up(self, connection: sa.Connection, incident: Incident, run: JobRun, now: float) -> None:
         """The run was not signalled: an incident of another machine under it may, from its own evidence."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+import sqlalchemy as sa
+
+from remediator.model.incident import COMMON_CAUSE
 from remediator.run.replay import play
-from remediator.run.trace import HostRow, LineRow, NodeRow, Row
-from remediator.settings import BreakerSettings, Budgets, Limit
+from remediator.run.trace import AlertRow, HostRow, JobRow, LineRow, NodeRow, Row
+from remediator.settings import BreakerSettings, Budgets, Limit, Pool
 from remediator.settings.tree import KnownBad
-from remediator.store import breakers
+from remediator.store import breakers, schema
+from tests.cases.helpers import alert
 from tests.evidence.generate import START
 from tests.evidence.mix import OFF_THE_BUS
 from tests.evidence.world import World
@@ -24,6 +29,43 @@ TWO_AT_ONCE = Budgets(
 
 def ours(world: World) -> int:
     return len(world.slurm.writes) + sum(write.actor == "remediator" for write in world.kube.writes)
+
+
+@pytest.mark.parametrize("apart", [0.0, 2.5])
+@pytest.mark.parametrize("shared", [True, False], ids=["jobs behind both leaves", "a job a node"])
+def test_a_leaf_with_16_of_32_nodes_is_one_group_and_no_job_hears_of_it(
+    tmp_path: Path, apart: float, shared: bool
+) -> None:
+    """At once or within 40 s: those that were seen first do not go ahead before the others are."""
+    nodes: list[Row] = [
+        NodeRow(at=START, type="node", node=name, pool="training", leaf=f"leaf-{2 if number < 16 else 1}")
+        for number, name in enumerate(NAMES)
+    ]
+    pairs = zip(NAMES[:16], NAMES[16:], strict=True) if shared else ((name,) for name in NAMES)
+    jobs: list[Row] = [
+        JobRow(at=START + 1, type="job", id=number + 1, nodes=tuple(names))
+        for number, names in enumerate(pairs)
+    ]
+    downs: list[Row] = [ib_port_down(START + 60 + apart * n, name) for n, name in enumerate(NAMES[:16])]
+    world = World(tmp_path, nodes, spares=4)
+    world.pools = {"training": Pool(node_selector={"pool": "training"}, stage="full", timing="now")}
+    world.begin()
+    play([*nodes, *jobs, *downs], world, 600.0)
+    (group,) = (one for one in world.all_incidents() if one.plan == COMMON_CAUSE)
+    assert "behind leaf leaf-2" in group.cause
+    members = [one for one in world.all_incidents() if one.plan != COMMON_CAUSE]
+    assert [one.state for one in members] == ["held"] * 16
+    assert ours(world) == 0
+    with world.store.read() as connection:
+        told = list(connection.execute(sa.select(schema.outbox.c.text)).scalars())
+    assert len(told) == 1
+    assert "leaf-2" in told[0]
+
+
+def ib_port_down(at: float, name: str) -> AlertRow:
+    labels = {"node": name, "fault": "ib-port-down", "switch": "leaf-2", "device": "mlx5_0", "port": "1"}
+    told = alert(at, alertname="IBPortDown", xid="", **labels)
+    return AlertRow(at=at, type="alert", alert=told, node=name)
 
 
 def test_32_silent_kubelets_under_32_answering_slurmds_freeze_everything(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ ALSO_BAD = (float("nan"), float("inf"), -1)
 class Site:
     """A river, and a Prometheus that has read each of its GPUs every 30 s for the last quarter of an hour."""
 
-    def __init__(self, folder: Path, budgets: Budgets | None = None) -> None:
-        self.river = River(folder, budgets=budgets)
+    def __init__(self, folder: Path, budgets: Budgets | None = None, glob: str = "") -> None:
+        self.river = River(folder, budgets=budgets, glob=glob)
         self.prometheus = FakePrometheus()
         self.thresholds = Thresholds(
             self.prometheus, self.river.inventory(), self.river._submit, Metrics(), self.river.own

@@ -303,6 +303,36 @@ def watching(folder: Path, **changes: Any) -> River:
     return river
 
 
+def test_a_crash_says_what_it_cost(tmp_path: Path) -> None:
+    """From the newest complete checkpoint to the job's own end, whenever it was seen and restarted."""
+    river = watching(tmp_path, restart_failed_jobs=True)
+    job = river.submit_job(gpus=16)
+    river.clock.advance(450.0)
+    saved = river.clock.now() - 300.0
+    river.sees_saved(job, saved)
+    river.slurm.fail(job)
+    ended = river.clock.now()
+    for _ in range(12):
+        river.sees_saved(job, saved)
+        river.settle(15.0)
+    assert [(one.plan, one.state) for one in river.all_incidents()] == [("restart-job", "closed")]
+    loss = losses(river)
+    assert loss["lost_s"] == pytest.approx(ended - saved, abs=1.5)
+    assert loss["gpu_hours"] == pytest.approx(16 * loss["lost_s"] / 3600, abs=0.01)
+    assert f"{loss['gpu_hours']:g} GPU-hours lost" in shown(river)
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_what_a_crash_cost_is_unknown_where_nobody_saw_a_checkpoint(tmp_path: Path, agent: bool) -> None:
+    river = watching(tmp_path, restart_failed_jobs=True)
+    job = river.submit_job(gpus=16)
+    if agent:
+        river.sees_saved(river.submit_job(width=1), river.clock.now())
+    river.slurm.fail(job)
+    river.settle(90.0)
+    assert "last complete checkpoint unknown, lost work unknown" in shown(river)
+
+
 @pytest.mark.parametrize("partial", [(), ("step_1100",)])
 def test_a_job_that_dies_at_its_start_by_a_broken_checkpoint_speaks_against_no_node(
     tmp_path: Path, partial: tuple[str, ...]

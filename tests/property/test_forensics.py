@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.incidents.forensics import AFTER_S, BEFORE_S, WHATS, Verdict, lay_over
+from remediator.incidents.forensics import AFTER_S, BEFORE_S, CLEAR, WHATS, Verdict, lay_over
 from remediator.model.track import Track
 
 END = 100_000.0
@@ -70,6 +70,21 @@ def test_what_more_than_two_nodes_show_names_nobody(what: str, count: int) -> No
     verdict = judged(tracks({what: set(NODES[:count])}))
     assert (verdict.outcome, verdict.nodes) == ("none", ())
     assert f"{count} of its 8 nodes show the same" in verdict.says
+
+
+@pytest.mark.parametrize("what", MOVING)
+@pytest.mark.parametrize("began", [END - 86_400, END - 600, END - 200, None])
+def test_it_counts_if_it_is_telling_and_was_so_while_the_run_computed(what: str, began: float | None) -> None:
+    """What is over when the run begins may have ended an earlier one; a lost GPU is still lost."""
+    verdict = lay_over(NODES, tracks({what: {"gpu-3"}}), END, began)
+    is_state = WHATS[what].most == 1 and WHATS[what].how != "flags"
+    in_time = began is not None and (began < END - 300 or is_state)
+    assert verdict.clear == (in_time and WHATS[what].weight >= CLEAR)
+
+
+def test_what_two_nodes_show_counts_against_neither() -> None:
+    verdict = lay_over(NODES, tracks({"link-downed": {"gpu-1", "gpu-2"}}), END, END - 600)
+    assert (verdict.outcome, verdict.clear) == ("named", False)
 
 
 def test_the_most_telling_reading_goes_first() -> None:

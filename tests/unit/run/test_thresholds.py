@@ -199,10 +199,8 @@ def test_without_a_prometheus_no_threshold_is_ever_known(world: World) -> None:
     assert [one.detail["reason"] for one in world.look()] == ["no-prometheus"]
 
 
-@pytest.mark.parametrize(
-    "changed", [None, machine("gpu-0", fenced_by="i1"), machine("gpu-0").model_copy(update={"pool": None})]
-)
-def test_nobody_asks_about_a_node_that_is_unknown_or_out_of_service(
+@pytest.mark.parametrize("changed", [None, machine("gpu-0").model_copy(update={"pool": None})])
+def test_nobody_asks_about_a_node_that_is_unknown_or_in_no_pool(
     changed: Machine | None, world: World
 ) -> None:
     world.reads(79)
@@ -213,6 +211,20 @@ def test_nobody_asks_about_a_node_that_is_unknown_or_out_of_service(
     world.fires()
     assert world.look() == []
     assert world.prometheus.asked == []
+
+
+@pytest.mark.parametrize("celsius", [None, 79])
+def test_a_node_that_is_out_of_service_is_asked_about_seldom(celsius: float | None, world: World) -> None:
+    """Its threshold may pass while its jobs are given time."""
+    world.machines["gpu-0"] = machine("gpu-0", fenced_by="i1")
+    world.reads(celsius)
+    world.fires()
+    world.clock.advance(SETTLE_S)
+    world.look()
+    asked = len(world.prometheus.asked)
+    world.clock.advance(AGAIN_S - 1)
+    assert world.look() == []
+    assert len(world.prometheus.asked) == asked
 
 
 def test_an_alert_that_nobody_tells_of_any_more_is_forgotten(world: World) -> None:
