@@ -95,5 +95,5 @@ def test_people_are_told_after_these_seconds() -> None:
         "undo-hold": 30.0,
         "undo-claim": 30.0,
         "yield": 5.0,
-        "restart-job": 30.0,
+        "restart-job": 180.0,
     }
