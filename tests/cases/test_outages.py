@@ -9,11 +9,10 @@ import sqlalchemy as sa
 
 from remediator.model.incident import COMMON_CAUSE
 from remediator.run.replay import play
-from remediator.run.trace import AlertRow, HostRow, JobRow, LineRow, NodeRow, Row
+from remediator.run.trace import HostRow, JobRow, LineRow, NodeRow, Row, SignalRow
 from remediator.settings import BreakerSettings, Budgets, Limit, Pool
 from remediator.settings.tree import KnownBad
 from remediator.store import breakers, schema
-from tests.cases.helpers import alert
 from tests.evidence.generate import START
 from tests.evidence.mix import OFF_THE_BUS
 from tests.evidence.world import World
@@ -62,10 +61,9 @@ def test_a_leaf_with_16_of_32_nodes_is_one_group_and_no_job_hears_of_it(
     assert "leaf-2" in told[0]
 
 
-def ib_port_down(at: float, name: str) -> AlertRow:
-    labels = {"node": name, "fault": "ib-port-down", "switch": "leaf-2", "device": "mlx5_0", "port": "1"}
-    told = alert(at, alertname="IBPortDown", xid="", **labels)
-    return AlertRow(at=at, type="alert", alert=told, node=name)
+def ib_port_down(at: float, name: str) -> SignalRow:
+    seen = {"device": "mlx5_0", "port": "1", "what": "down"}
+    return SignalRow(at=at, type="signal", node=name, kind="ib-port-down", detail={"extra": seen})
 
 
 def test_32_silent_kubelets_under_32_answering_slurmds_freeze_everything(tmp_path: Path) -> None:
