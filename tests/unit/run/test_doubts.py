@@ -60,7 +60,8 @@ def of_an_older_boot(here: Deciding) -> None:
 
 
 def of_the_machine_before(here: Deciding) -> None:
-    here.add("gpu-0", created=here.clock.now() - 60)
+    made = here.clock.now() - 60
+    here.add("gpu-0", created=made, alerts_from=made)
     heard(here, source="webhook", boot_id="", seen_at=here.clock.now() - 90)
 
 
