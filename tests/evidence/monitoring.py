@@ -29,14 +29,19 @@ class Monitoring:
         self.next_look = 0.0
 
     def take(self, row: AlertRow, signals: Sequence[Signal]) -> None:
-        """An alert fires or is resolved."""
-        key = (row.node, str(row.alert.get("labels", {}).get("alertname")))
+        """An alert of a machine in service fires or is resolved."""
         if row.alert.get("status") == "firing":
-            self._firing[key] = (row, signals)
-        else:
-            self._firing.pop(key, None)
+            self._firing[_key(row)] = (row, signals)
         self._thresholds.submit(signals)
         self.next_look = self._clock.now()
+
+    def end(self, row: AlertRow) -> None:
+        """An alert is resolved, wherever its machine is by now."""
+        self._firing.pop(_key(row), None)
+
+    def forget(self, node: str) -> None:
+        """The machine is taken away: nothing that it measured goes on."""
+        self._firing = {key: one for key, one in self._firing.items() if one[0].node != node}
 
     @property
     def busy(self) -> bool:
@@ -72,6 +77,10 @@ class Monitoring:
         boot = machine.boot_id if machine else ""
         self._prometheus.put("remediator_agent_info", where | {"node": node, "boot_id": boot}, steady(1, at))
         self._prometheus.put("remediator_ib_up", port, steady(0, at))
+
+
+def _key(row: AlertRow) -> tuple[str, str]:
+    return row.node, str(row.alert.get("labels", {}).get("alertname"))
 
 
 def _samples(value: float, at: float) -> list[tuple[float, float]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from remediator.run.trace import Row, TruthRow, read
+from remediator.clock import rfc3339
+from remediator.run.trace import AlertRow, LineRow, NodeRow, Row, TruthRow, read
 from tests.evidence import mix
 from tests.evidence.__main__ import run
-from tests.evidence.generate import Generator, Size, written
+from tests.evidence.generate import HOUR_S, START, Generator, Size, written
 from tests.evidence.score import Score
 from tests.evidence.world import World
 
@@ -70,3 +72,39 @@ def test_the_mix_is_the_published_one() -> None:
     assert sum(found.values()) == 2000
     for cause in ("faulty GPU", "GPU HBM3 memory", "software bug"):
         assert found[cause] / 2000 == pytest.approx(mix.LLAMA[cause] / mix.LLAMA_FAULTS, rel=0.2)
+
+
+@pytest.mark.parametrize("ends_h", [1.0, 9.0], ids=["while it is away", "never"])
+def test_what_was_measured_on_a_machine_that_was_taken_away_says_nothing_about_the_next_of_its_name(
+    tmp_path: Path, ends_h: float
+) -> None:
+    names = [f"gpu-000{number}" for number in range(4)]
+    nodes = [NodeRow(at=START, type="node", node=name, pool="training") for name in names]
+    labels = {
+        "alertname": "GpuHot",
+        "node": names[0],
+        "fault": "gpu-hot",
+        "gpu": "3",
+        "UUID": "GPU-1",
+        "value": "88",
+    }
+    alert = {"labels": labels, "startsAt": rfc3339(START + 60)}
+    hot = [
+        AlertRow(at=START + 60, type="alert", node=names[0], alert=alert | {"status": "firing"}),
+        AlertRow(
+            at=START + ends_h * HOUR_S, type="alert", node=names[0], alert=alert | {"status": "resolved"}
+        ),
+    ]
+    dead = [
+        LineRow(
+            at=START + (4 + number) * HOUR_S,
+            type="line",
+            node=name,
+            line=mix.OFF_THE_BUS.replace("{bus}", "18"),
+        )
+        for number, name in enumerate(names[1:3])
+    ]
+    world, score = run(sorted([*nodes, *hot, *dead], key=lambda row: row.at), tmp_path)
+    assert names[0] in world.homes.values()  # it has come back into service
+    found = Counter(act.incident.node for act in score.acts)
+    assert found == {name: 1 for name in names[:3]}

@@ -218,6 +218,8 @@ class World(River):
 
     def _see(self, row: LineRow | AlertRow | SignalRow, number: int) -> None:
         node = self._place(row)
+        if isinstance(row, AlertRow) and row.alert.get("status") == "resolved":
+            self.monitoring.end(row)
         view = self.caches.node(node) if node else None
         if view is None or not self._in_service(node):
             return
@@ -322,6 +324,7 @@ class World(River):
             return
         self.kube.remove_node(node)
         self.kube.revive_kubelet(node)
+        self.monitoring.forget(node)
         self.kube.api.trials.pop(node, None)
         self._ill.pop(node, None)
         self._bad.pop(node, None)
