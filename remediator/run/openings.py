@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -41,6 +42,18 @@ def quoting(signal: Signal, decision: Decision) -> Decision:
     if signal.kind != DRAIN:
         return decision
     return decision.model_copy(update={"sentence": f"{decision.sentence}; {signal.detail.get('says')}"})
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What lets an incident begin that waited at the door, and since when that fault is there."""
+
+    decision: Decision
+    fault_at: float
+
+    def how_grave(self) -> tuple[int, int]:
+        """What to order them by, the gravest last."""
+        return how_grave(Course(self.decision.tier, self.decision.plan))
 
 
 class Openings:
@@ -157,27 +170,27 @@ class Openings:
         self._ledger.look_at_groups(connection, self._inventory.machine, now)
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         for held in incidents.held_at_the_door(connection):
-            machine = self._inventory.machine(held.node)
+            machine = None if held.held_by else self._inventory.machine(held.node)
             if machine is None or machine.key != held.key or view.stays_out(machine):
                 continue
             incident = incidents.get(connection, held.id)
-            if incident is None or incident.held_by:
+            if incident is None:
                 continue
-            decision = self._admission(connection, view, incident, machine, now)
-            if decision is not None:
-                self._admit(connection, incident, machine, decision, now)
+            admission = self._admission(connection, view, incident, machine, now)
+            if admission is not None:
+                self._admit(connection, incident, machine, admission, now)
                 view.started()
-                sentences.append(decision.sentence)
+                sentences.append(admission.decision.sentence)
         return sentences
 
     def _admission(
         self, connection: sa.Connection, view: StoreView, incident: Incident, machine: Machine, now: float
-    ) -> Decision | None:
+    ) -> Admission | None:
         """The gravest decision to act on evidence of the machine's present boot."""
         if incident.rule == STRIKES:
             why = incident.cause.partition(": ")[2]
             decision = suspect(machine, why, self._rules, view.of(machine))
-            return decision if decision.action == "act" else None
+            return Admission(decision, incident.fault_at) if decision.action == "act" else None
         standing = (
             signal
             for signal in signals.of_incident(connection, incident.id)
@@ -185,16 +198,23 @@ class Openings:
         )
         decided = [(one, decide(one, machine, self._rules, view.of(machine))) for one in standing]
         acting = [  # what has only folded in may have too weak a witness to let anybody in
-            decision
+            Admission(decision, incident.fault_at if decision.rule == incident.rule else signal.seen_at)
             for signal, decision in decided
             if decision.action == "act" and witnessed(connection, signal, machine, decision, now).enough
         ]
-        return max(acting, key=lambda one: how_grave(Course(one.tier, one.plan)), default=None)
+        return max(acting, key=Admission.how_grave, default=None)
 
     def _admit(
-        self, connection: sa.Connection, incident: Incident, machine: Machine, decision: Decision, now: float
+        self,
+        connection: sa.Connection,
+        incident: Incident,
+        machine: Machine,
+        admission: Admission,
+        now: float,
     ) -> None:
+        decision = admission.decision
         changes = decision.model_dump(include={"tier", "rule", "cause", "plan", "sentence"})
+        changes["fault_at"] = min(admission.fault_at, now)
         changes |= {"timing": hastier(incident.timing, decision.timing), "state": "open"}
         self.let_in(connection, incident, machine, changes, now)
 

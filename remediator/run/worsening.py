@@ -86,7 +86,7 @@ class Worsening:
         if leaves_acting(connection, existing, worse["plan"]):
             return None  # the machine is in good hands; what acts on it now is finished first
         with savepoint(connection):
-            changed = self._carry_on(connection, existing, machine, worse, now)
+            changed = self._carry_on(connection, existing, machine, signal, worse, now)
             self._engine.hasten(connection, changed, decision.timing, decision.cause, now)
         view.started()
         return changed.sentence, existing.id
@@ -116,11 +116,13 @@ class Worsening:
         connection: sa.Connection,
         existing: Incident,
         machine: Machine,
+        signal: Signal,
         worse: dict[str, Any],
         now: float,
     ) -> Incident:
-        if not steps.of_incident(connection, existing.id):
-            return self._openings.let_in(connection, existing, machine, worse, now)
+        if not steps.of_incident(connection, existing.id):  # for what it waited for nothing was done
+            begins = worse | {"fault_at": min(signal.seen_at, now)}
+            return self._openings.let_in(connection, existing, machine, begins, now)
         changed = self._engine.overtake(connection, existing, worse, now)
         self._ledger.worsen(connection, existing, changed, now)
         return changed

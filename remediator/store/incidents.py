@@ -34,7 +34,7 @@ _LAST_RETURN = (
 _STARTED = sa.exists().where(step.c.incident == incident.c.id)
 _OPEN_COUNT = sa.select(sa.func.count()).select_from(incident).where(OPEN)
 _AT_THE_DOOR = (
-    sa.select(incident.c.id, incident.c.key, incident.c.node)
+    sa.select(incident.c.id, incident.c.key, incident.c.node, incident.c.held_by)
     .where(OPEN, incident.c.state == "held", ~_STARTED)
     .order_by(incident.c.opened_at)
 )
@@ -61,6 +61,7 @@ class Held(NamedTuple):
     id: str
     key: str
     node: str
+    held_by: str
 
 
 def _incident(row: Any) -> Incident:

@@ -14,7 +14,7 @@ from remediator.model.incident import COMMON_CAUSE, Incident, Tier
 from remediator.model.machine import Machine
 from remediator.policy.breaker import PLACES, Shared, common_cause, ended_by
 from remediator.settings import GuardLimits, GuardSettings
-from remediator.store import incidents, sightings
+from remediator.store import incidents, sightings, steps
 from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.journal import Journal
@@ -111,7 +111,8 @@ class CommonCause:
 
     def look(self, connection: sa.Connection, machine: Machines, now: float) -> None:
         """End groups that have passed: nothing new for a whole window, and no incident of theirs whose
-        machine is still in the boot that was sick. What is left of those waits for people, however long.
+        machine is still in the boot that was sick. What has begun of those waits for people, however long;
+        the rest ends with its group, and stands in the way of no other fault.
         """
         for group in self.standing(connection):
             since = now - self._settings.window_s
@@ -122,15 +123,28 @@ class CommonCause:
             incident = incidents.get(connection, group.id)
             if why is None or incident is None or self._journal is None:
                 continue
-            self._leave_to_people(connection, group, left)
-            rest = f"; each of {_some([row.id for row in left])} is held until it is released" if left else ""
+            begun = self._leave_to_people(connection, self._journal, group, left, now)
+            rest = f"; each of {_some(begun)} is held until it is released" if begun else ""
             end(connection, self._journal, incident, f"{why}{rest}", now)
 
     def _leave_to_people(
-        self, connection: sa.Connection, group: Group, left: Iterable[sa.Row[tuple[str, ...]]]
-    ) -> None:
+        self,
+        connection: sa.Connection,
+        journal: Journal,
+        group: Group,
+        left: Iterable[sa.Row[tuple[str, ...]]],
+        now: float,
+    ) -> list[str]:
+        """Hold what has begun, end what has not; the ids of the former."""
+        begun = []
         for row in left:
+            incident = incidents.get(connection, row.id)
+            if incident is not None and not steps.of_incident(connection, row.id):
+                end(connection, journal, incident, f"passed with its group {group.id}: nothing was done", now)
+                continue
             incidents.update(connection, row.id, held_by=f"common cause {group.id}", state="held")
+            begun.append(row.id)
+        return begun
 
     def _members(self, connection: sa.Connection, group: Group) -> list[sa.Row[tuple[str, ...]]]:
         found = sightings.members(connection, group.cause, group.kind, group.name)

@@ -177,3 +177,24 @@ def test_a_rack_counts_without_a_leaf_too(tmp_path: Path) -> None:
     river = leafy(tmp_path, {RACK: "r1"})
     fall_ill(river, 95)
     assert group(river).cause.endswith("on 4 nodes in rack r1")
+
+
+@pytest.mark.parametrize("passed", [False, True], ids=["group stands", "group has passed"])
+@pytest.mark.parametrize("code", [79, 119], ids=["final", "suspect"])
+def test_a_common_cause_shields_no_machine_from_another_fault(river: River, code: int, passed: bool) -> None:
+    """Whatever the other fault is, it goes its whole way, and is as old as itself."""
+    fall_ill(river, 95)
+    turns(river, 120.0)
+    if passed:
+        for name in NODES:
+            river.kube.reboot(name, f"again-{name}")
+    river.clock.advance(DAY_S)
+    turns(river, 20.0)
+    assert group(river).state == ("closed" if passed else "held")
+    assert [one.state for one in members(river)] == [group(river).state] * 4
+    began = river.clock.now()
+    river.xid("gpu-1", code, seq=2)
+    turns(river, 300.0)
+    (sick,) = (one for one in members(river) if one.opened_at >= began or one.fault_at >= began)
+    assert (sick.node, sick.plan, sick.state, sick.fault_at) == ("gpu-1", "replace", "closed", began)
+    assert {write.target for write in river.slurm.writes if write.op == "drain"} == {"w-gpu-1"}
