@@ -18,10 +18,13 @@ CHANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The other machines of its pool: how many, and how much crashes spoke against all of them together."""
+    """The other machines of its pool: how many, how much crashes spoke against all of them together, and how
+    many jobs crashed `again` there.
+    """
 
     count: int
     burden: float
+    again: int = 0
 
     @property
     def usual(self) -> float:
@@ -36,7 +39,7 @@ def accusers(machine: str, strikes: Iterable[Strike]) -> dict[str, int]:
     Tasks of one array that crash side by side are one job that crashed once.
     """
     return {
-        job: max(Counter(run.partition(".")[0] for run in runs).values())
+        job: _times(runs)
         for job, runs in _crashes(strikes).items()
         if all(machine in on for on in runs.values())
     }
@@ -55,6 +58,17 @@ def burdens(strikes: Iterable[Strike], of: Witness) -> dict[str, dict[str, float
             before = found[machine].get(who[job], 0.0)
             found[machine][who[job]] = max(before, 1 / len(common))
     return dict(found)
+
+
+def repeats(strikes: Iterable[Strike]) -> dict[str, frozenset[str]]:
+    """Jobs that crashed more than once, an array by the same of its tasks, and the machines that all these
+    crashes have in common.
+    """
+    return {
+        job: frozenset.intersection(*map(frozenset, runs.values()))
+        for job, runs in _crashes(strikes).items()
+        if _times(runs) > 1
+    }
 
 
 def chance(burden: float, usual: float) -> float:
@@ -79,7 +93,7 @@ def suspicion(
     """Why the machine is suspect, as half a sentence; None while it is not.
 
     Different witnesses count when both crashed since `lately`; two jobs of one user under one name are one
-    work submitted twice, and never two witnesses.
+    work submitted twice, and never two witnesses. One job again counts alone only where no other does that.
     """
     known = list(strikes)
     against = accusers(machine, known)
@@ -89,8 +103,9 @@ def suspicion(
     by_chance = (peers.count + 1) * chance(sum(said.values()), peers.usual)
     if len(said) > 1 and by_chance <= CHANCE:
         return f"different jobs crashed on it: {', '.join(sorted(recent, key=_as_number))}"
-    again = sorted((job for job, runs in against.items() if runs > 1), key=_as_number)
-    if again:
+    again = sorted((job for job, on in repeats(known).items() if machine in on), key=_as_number)
+    again = [job for job in again if _singles_out(job, known)]
+    if again and (len(said) > 1 or not peers.again):
         return f"job {again[0]} crashed on it {against[again[0]]} times and nowhere else"
     return None
 
@@ -99,6 +114,18 @@ def few(suspects: Iterable[str]) -> list[str]:
     """The machines that one crash makes suspect; nobody when they are too many for each other's accident."""
     found = list(suspects)
     return found if len(found) <= MOST_AT_ONCE else []
+
+
+def _singles_out(job: str, strikes: Iterable[Strike]) -> bool:
+    """Whether its crashes have one machine in common, or moved: the same two each time tell of neither."""
+    on = list(_crashes(one for one in strikes if one.job == job)[job].values())
+    common = set.intersection(*on)
+    return len(common) == 1 or any(machines != common for machines in on)
+
+
+def _times(runs: Iterable[str]) -> int:
+    """How often the same task of a job crashed."""
+    return max(Counter(run.partition(".")[0] for run in runs).values())
 
 
 def _crashes(strikes: Iterable[Strike]) -> dict[str, dict[str, set[str]]]:

@@ -303,6 +303,19 @@ def test_a_job_that_crashes_again_there_and_nowhere_else_makes_it_suspect(tmp_pa
     assert [plan for plan, _ in plans(river)].count("validate") == 1
 
 
+def test_where_jobs_crash_again_elsewhere_too_one_of_them_needs_another_witness(tmp_path: Path) -> None:
+    """Of the first nobody could know that it is one of many."""
+    river = watched(River(tmp_path), restart_failed_jobs=True)
+    for name, node in (("one", "gpu-0"), ("two", "gpu-2")):
+        job = river.submit_job(width=1, name=name, user=name, required_nodes=(f"w-{node}",))
+        for _ in range(2):
+            river.clock.advance(10.0)
+            river.slurm.fail(job)
+            settle(river, 200.0)
+    suspects = [one.node for one in river.all_incidents() if one.plan == "validate"]
+    assert suspects == ["gpu-0"]
+
+
 def test_a_job_that_crashes_everywhere_accuses_nobody(tmp_path: Path) -> None:
     river = watched(River(tmp_path), restart_failed_jobs=True)
     job = river.submit_job(width=1)

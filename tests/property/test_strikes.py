@@ -19,6 +19,7 @@ from remediator.incidents.strikes import (
     burdens,
     chance,
     few,
+    repeats,
     suspicion,
 )
 from remediator.model.strike import Strike
@@ -153,6 +154,35 @@ def test_witnesses_a_day_apart_are_none_and_a_job_that_comes_again_is_one_for_lo
     assert why("m0", two, lately=0.5) is None
     again = struck([("1", "alice/a", frozenset({"m0"}))] * 2)
     assert why("m0", again, Peers(3, 100.0), lately=0.5) is not None
+
+
+@given(st.frozensets(machines, min_size=2), st.integers(2, 4), machines)
+def test_a_job_that_crashes_on_the_same_machines_each_time_tells_of_none_of_them(
+    on: frozenset[str], times: int, machine: str
+) -> None:
+    assert why(machine, struck([("1", "alice/a", on)] * times)) is None
+
+
+@given(machines, st.frozensets(machines, min_size=1), st.integers(1, 9))
+def test_one_job_again_needs_another_witness_where_jobs_crash_again_elsewhere(
+    machine: str, others: frozenset[str], again: int
+) -> None:
+    """In a pool of jobs that fail by themselves one more of them says nothing about the machine it is on."""
+    job = [("1", "alice/a", frozenset({machine})), ("1", "alice/a", others | {machine})]
+    assert why(machine, struck(job)) is not None
+    assert why(machine, struck(job), Peers(199, 199.0, again)) is None
+    witness = ("2", "bob/b", frozenset({machine}))
+    assert why(machine, struck([*job, witness]), Peers(199, 199.0, again)) is not None
+
+
+@given(st.lists(crash, max_size=8))
+def test_a_job_again_crashed_twice_at_least_and_on_each_machine_in_common_every_time(
+    crashes: list[tuple[str, str, frozenset[str]]],
+) -> None:
+    for job, common in repeats(struck(crashes)).items():
+        where = [on for name, _, on in crashes if name == job]
+        assert len(where) > 1
+        assert common == frozenset.intersection(*where)
 
 
 def test_one_users_other_jobs_are_other_witnesses_only_where_one_user_submits_everything() -> None:
