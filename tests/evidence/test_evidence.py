@@ -107,4 +107,4 @@ def test_what_was_measured_on_a_machine_that_was_taken_away_says_nothing_about_t
     world, score = run(sorted([*nodes, *hot, *dead], key=lambda row: row.at), tmp_path)
     assert names[0] in world.homes.values()  # it has come back into service
     found = Counter(act.incident.node for act in score.acts)
-    assert found == {name: 1 for name in names[:3]}
+    assert found == dict.fromkeys(names[:3], 1)

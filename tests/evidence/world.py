@@ -16,6 +16,8 @@ from remediator.kube import paths
 from remediator.kube.fence import FENCED
 from remediator.kube.spare import SpareKeys
 from remediator.model.incident import Incident
+from remediator.model.signal import Signal
+from remediator.run.core import RECONSIDER_S as LEAST_S
 from remediator.run.core import Turn
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inventory import CachedInventory
@@ -34,7 +36,7 @@ from remediator.run.trace import (
 )
 from remediator.settings import Budgets, Pool
 from remediator.signals.job_ends import watch_began
-from remediator.store import incidents, signals
+from remediator.store import incidents, signals, steps
 from remediator.workflow.calls import Call
 from remediator.workflow.silence import OUT_OF_SERVICE
 from slurm_bridge.model import SlurmJob
@@ -45,7 +47,7 @@ from tests.fakes.river import River
 
 JOB_ENDS_S, SILENT_LOOK_S, SETTLED_S = 30.0, 10.0, 180.0
 MENDED_S, PROVEN_OFF_S = 7200.0, 3600.0
-LONGEST_PAUSE_S, PATIENCE_S, RECONSIDER_S = 5.0, 120.0, 60.0
+PATIENCE_S, RECONSIDER_S = 120.0, 60.0
 NEVER = 1e18
 PATIENT = frozenset({"await-idle", "await-save"})
 
@@ -60,6 +62,7 @@ class World(River):
     ) -> None:
         nodes = tuple(dict.fromkeys(row.node for row in rows if isinstance(row, NodeRow)))
         self._placed = (-1, -1)
+        self._waiting = False
         self._caches: Caches | None = None
         self.heartbeats: Heartbeats | None = None
         super().__init__(folder, budgets=budgets or Budgets(), spares=spares, nodes=nodes)
@@ -81,10 +84,9 @@ class World(River):
         self._looks = {"jobs": 0.0, "silence": 0.0}
         self._settling_until = 0.0
         self._ended = False
-        self._horizon = 0.0
+        self._horizon = self._wake_at = 0.0
         self._judge_at = self._reconsider_at = NEVER
         self._open: dict[str, Incident] = {}
-        self._waiting = False
         self.begin()
         self._submit([watch_began(self.clock.now())])
 
@@ -121,31 +123,49 @@ class World(River):
 
     def until(self, at: float) -> None:
         """See Stage: turns while anything is open, and passes over the time in which nothing is."""
-        self._horizon = at
+        self._horizon, self._wake_at = at, 0.0
         while self.clock.now() < at:
             self._look_around()
-            turn_at = min(self._judge_at, self._reconsider_at)
-            if self._open or self.answers or self._waiting or self.clock.now() >= turn_at:
+            turn_at = min(self._judge_at, self._reconsider_at, self._wake_at if self._open else NEVER)
+            if self.answers or self._waiting or self.clock.now() >= turn_at:
                 self.turn()
                 continue
-            due = [turn_at, *(when for when, _, _ in self._due)]
-            if self._ended:
-                due.append(self._looks["jobs"])
-            if self.monitoring.busy:
-                due.append(self.monitoring.next_look)
-            if self._watches_silence():
-                due.append(self._looks["silence"])
-            self.clock.advance(max(min([at, *due]) - self.clock.now(), 0.01))
+            self.clock.advance(max(min(at, turn_at, self._next_look()) - self.clock.now(), 0.01))
+
+    def _next_look(self) -> float:
+        """When there is something to look at, or for somebody to do."""
+        due = [when for when, _, _ in self._due]
+        if self._ended:
+            due.append(self._looks["jobs"])
+        if self.monitoring.busy:
+            due.append(self.monitoring.next_look)
+        if self._watches_silence():
+            due.append(self._looks["silence"])
+        return min(due, default=NEVER)
 
     def pause(self, turn: Turn) -> float:
         """See River; nobody needs a turn before a step is due or a row comes, nor each look at a job that has
         hours to run.
         """
-        left = max(self._horizon - self.clock.now(), 0.1)
         if turn.calls:
+            left = max(self._horizon - self.clock.now(), 0.1)
             return min(PATIENCE_S, left) if all(map(self._is_patient, turn.calls)) else 0.1
-        longest = min(LONGEST_PAUSE_S, left)
-        return min(max(turn.wake_at - self.own.now(), 0.1), longest) if turn.open_incidents else 0.01
+        now = self.own.now()
+        nothing_soon = turn.wake_at - now >= LEAST_S  # it is no later than that, whatever is due
+        self._wake_at = max(self._next_due() if nothing_soon else turn.wake_at, now + 1.0)
+        return 0.01
+
+    def _next_due(self) -> float:
+        """When the next step or signal is due; what is held is looked at meanwhile."""
+        now = self.clock.now()
+        with self.store.read() as connection:
+            _, step = steps.due(connection, frozenset(), now)
+            _, signal = signals.waiting(connection)
+        return min(at for at in (step, signal, now + RECONSIDER_S) if at is not None)
+
+    def _submit(self, found: Sequence[Signal]) -> None:
+        super()._submit(found)
+        self._waiting = self._waiting or bool(found)
 
     def _is_patient(self, call: Call) -> bool:
         """A look at a job that runs on, or at its machine meanwhile."""
@@ -176,15 +196,12 @@ class World(River):
         if self._ended and now >= self._looks["jobs"]:
             self._looks["jobs"], self._ended = now + JOB_ENDS_S, False
             self.watch_jobs()
-            self._waiting = True
         if now >= self._looks["silence"] and self._watches_silence():
             self._looks["silence"] = now + SILENT_LOOK_S
             self._hear()
             self.silence.look()
-            self._waiting = True
         if self.monitoring.busy and now >= self.monitoring.next_look:
             self.monitoring.look()
-            self._waiting = True
         for when, what, node in [one for one in self._due if one[0] <= now]:
             self._due.remove((when, what, node))
             getattr(self, f"_{what}")(node)
@@ -228,7 +245,6 @@ class World(River):
             self.monitoring.take(row.model_copy(update={"node": node}), found)
         else:
             self._submit(found)
-        self._waiting = self._waiting or bool(found)
 
     def _place(self, row: LineRow | AlertRow | SignalRow) -> str:
         """The row's node, or the one that its job's rank runs on by now; empty when it runs no more."""
