@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -17,6 +16,7 @@ from remediator.model.signal import Signal
 from remediator.model.strike import Strike
 from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, no_crash
 from remediator.policy.rules import Rules
+from remediator.run.hosts import Hosts, machines_in_pools
 from remediator.run.suspects import DAY_S, suspected
 from remediator.settings import Crashes as Limits
 from remediator.signals.job_ends import JOB_ENDED, JOB_WATCH
@@ -34,16 +34,6 @@ MOVES = ("move-jobs", "replace")
 YIELDED = frozenset({"yielding", "overridden"})  # a person decided otherwise: nothing is moved any more
 KINDS = frozenset({JOB_ENDED, JOB_WATCH})
 Judged = tuple[str, str | None]
-
-
-class Hosts(Protocol):
-    """What the caches know of machines and of the Slurm nodes on them."""
-
-    def machine(self, name: str) -> Machine | None:
-        """The node of exactly this name, or None."""
-
-    def node_of(self, worker: str) -> str | None:
-        """The node a Slurm node is on; None while it is on none."""
 
 
 class Crashes:
@@ -109,9 +99,7 @@ class Crashes:
         return restart.sentence, self._restart(connection, signal, end, machines[0], restart.sentence, now)
 
     def _machines(self, end: JobEnd) -> list[Machine]:
-        names = dict.fromkeys(self._hosts.node_of(worker) for worker in end.run.nodes)
-        machines = [self._hosts.machine(name) for name in names if name]
-        return [machine for machine in machines if machine is not None and machine.pool is not None]
+        return machines_in_pools(self._hosts, end.run.nodes)
 
     def _covering(self, connection: sa.Connection, end: JobEnd) -> list[Incident]:
         """Incidents that move jobs off a node of this run because of a fault that came while it ran."""

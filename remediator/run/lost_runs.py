@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -13,6 +12,7 @@ from remediator.model.incident import HOLD_JOB, Incident
 from remediator.model.machine import Machine
 from remediator.model.run import JobRun
 from remediator.model.signal import Signal
+from remediator.run.hosts import Hosts
 from remediator.signals.lost_runs import LOST_RUN, lost_runs, runs_on
 from remediator.store import incidents, outbox, steps
 from remediator.workflow import notices
@@ -25,16 +25,6 @@ DEADLINE_S = 5.0
 FRESH_S = 600.0  # Slurm starts the job 121 s after its other nodes have let it go
 MOVES = frozenset({"move-jobs", "full"})
 Judged = tuple[str, str | None]
-
-
-class Hosts(Protocol):
-    """What the caches know of machines and of the Slurm nodes on them."""
-
-    def machine(self, name: str) -> Machine | None:
-        """The node of exactly this name, or None."""
-
-    def node_of(self, worker: str) -> str | None:
-        """The node a Slurm node is on; None while it is on none."""
 
 
 class LostRuns:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from remediator.clock import Clock
 from remediator.errors import BadInput, Retry
 from remediator.incidents.forensics import lay_over
 from remediator.incidents.ranks import RECENT_S, compare, worth_asking
-from remediator.model.machine import Machine
 from remediator.model.ranks import KERNELS, TENSOR, WAITS, Finding, Work
 from remediator.model.signal import Signal
 from remediator.model.track import Track
 from remediator.observe.metrics import Metrics
 from remediator.run.forensics import tracks_before
+from remediator.run.hosts import Hosts
 from remediator.run.looks import Look, Submit
 from remediator.signals.inquiry import Ask
 from remediator.signals.rank_readings import TOGETHER, rank_readings
@@ -32,16 +31,6 @@ SAME_S = 600.0  # within which jobs stop together
 DEADLINE_S = 5.0
 ONE_BY_ONE = 50  # more new jobs than that are read with all the others
 REREAD_S = 600.0
-
-
-class Hosts(Protocol):
-    """What the caches know of machines and of the Slurm nodes on them."""
-
-    def machine(self, name: str) -> Machine | None:
-        """The node of exactly this name, or None."""
-
-    def node_of(self, worker: str) -> str | None:
-        """The node a Slurm node is on; None while it is on none."""
 
 
 class RunningJobs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -16,6 +15,7 @@ from remediator.model.signal import Signal
 from remediator.policy.crashes import Restart
 from remediator.policy.rules import Rules
 from remediator.policy.stalls import Stall, decide_stall
+from remediator.run.hosts import Hosts, machines_in_pools
 from remediator.run.suspects import DAY_S
 from remediator.settings import Crashes as Limits
 from remediator.store import incidents, outbox, steps
@@ -28,16 +28,6 @@ HOUR_S = 3600.0
 MOVES = ("move-jobs", "replace")
 ASKING = ("release-jobs", "restart-job")
 Judged = tuple[str, str | None]
-
-
-class Hosts(Protocol):
-    """What the caches know of machines and of the Slurm nodes on them."""
-
-    def machine(self, name: str) -> Machine | None:
-        """The node of exactly this name, or None."""
-
-    def node_of(self, worker: str) -> str | None:
-        """The node a Slurm node is on; None while it is on none."""
 
 
 class StalledJobs:
@@ -67,9 +57,7 @@ class StalledJobs:
         return restart.sentence, None
 
     def _machines(self, run: JobRun) -> list[Machine]:
-        names = dict.fromkeys(self._hosts.node_of(worker) for worker in run.nodes)
-        machines = [self._hosts.machine(name) for name in names if name]
-        return [machine for machine in machines if machine is not None and machine.pool is not None]
+        return machines_in_pools(self._hosts, run.nodes)
 
     def _stall(
         self, connection: sa.Connection, signal: Signal, run: JobRun, machines: Sequence[Machine], now: float
