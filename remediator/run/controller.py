@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -94,6 +95,8 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: controller.loop.stop())
     controller.start()
+    gc.collect()
+    gc.freeze()  # what is there for good is not looked through again: that would stop every thread for 0.1 s
     try:
         controller.loop.run()
     except Fenced as error:
@@ -209,7 +212,8 @@ class Controller:
         pool = LabelledSpares(self.session, self.clock, SpareKeys())
         bench = PodBench(self.session, self.clock, self._test_pod())
         ports = Ports(scheduler, nodes, Spares(pool, self.guard), Acceptance(bench, self.guard))
-        together, watched = SideBySide(), Watched(self.caches.nodes.named, self.caches.workers_on)
+        together = SideBySide()
+        watched = Watched(self.caches.nodes.named, self.caches.workers_on, self.poll.config)
         conduct = self._conduct()
 
         def context_of(call: Call, now: float) -> Context:

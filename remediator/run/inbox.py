@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from contextlib import suppress
 
 from remediator.workflow.calls import Answer
 
@@ -15,6 +16,7 @@ class Inbox:
     def __init__(self) -> None:
         # a SimpleQueue, because SIGTERM's handler nudges from within the core's own `gather`
         self._queue: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._first: list[Answer | None] = []
 
     def nudge(self) -> None:
         """Something was committed or changed: take a turn now."""
@@ -24,17 +26,22 @@ class Inbox:
         """A worker is back."""
         self._queue.put(answer)
 
+    def idle(self, seconds: float) -> None:
+        """Wait up to `seconds` until there is something to gather."""
+        with suppress(queue.Empty):
+            if not self._first:
+                self._first.append(self._queue.get(timeout=seconds))
+
     def gather(self, pause: float) -> list[Answer]:
         """Wait up to `pause` seconds for the first message, then take all that are there."""
+        self.idle(max(pause, 0.0))
         answers: list[Answer] = []
-        try:
-            first = self._queue.get(timeout=pause) if pause > 0 else self._queue.get_nowait()
+        message = self._first.pop() if self._first else None
+        with suppress(queue.Empty):
             while True:
-                if first is not None:
-                    answers.append(first)
+                if message is not None:
+                    answers.append(message)
                 if len(answers) >= MAX_BATCH:
                     break
-                first = self._queue.get_nowait()
-        except queue.Empty:
-            pass
+                message = self._queue.get_nowait()
         return answers

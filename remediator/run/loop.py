@@ -18,6 +18,8 @@ from remediator.workflow.calls import Answer, Call
 from remediator.workflow.journal import NAMES
 
 STORE_PAUSE_S = 0.5
+ASIDE_S = 0.05
+"""How long the core stands aside for calls it has handed out; most have left by then."""
 LOUD = frozenset(
     {"overdue", "incident-held", "condition-lost", "incident-yields", "clock-set", "policy-changed"}
 )
@@ -67,7 +69,9 @@ class CoreLoop:
                 pause = STORE_PAUSE_S
                 continue
             for call in turn.calls:
-                self._submit(call)  # before anything is written for people: a drain may be among them
+                self._submit(call)
+            if turn.calls:
+                self._inbox.idle(ASIDE_S)  # a drain may be among them: what is written for people comes later
             self._tell(answers, turn)
             answers, jump = [], 0.0
             self._poll.watch(turn.treated)

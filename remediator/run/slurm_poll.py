@@ -1,4 +1,6 @@
-"""The Slurm poll: looks at the nodes under treatment, so that a DRAIN that vanished is noticed."""
+"""The Slurm poll: looks at the nodes under treatment, so that a DRAIN that vanished is noticed, and at the
+settings, so that a drain need not ask when slurmctld started.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,17 @@ from remediator.clock import Clock
 from remediator.errors import RemediatorError
 from remediator.model.view import Drained, SlurmView
 from remediator.observe.logs import logger
+from slurm_bridge.model import SlurmConfig
 from slurm_bridge.port import SlurmPort
 
 DEADLINE_S = 5.0
+KNOWN_S = 60.0
 log = logger(stage="slurm-poll")
 
 
 class SlurmPoll:
-    """Reads `watch`ed nodes every `busy_s` seconds, else only asks every `idle_s` whether Slurm answers.
+    """Reads `watch`ed nodes every `busy_s` seconds, and every `idle_s` Slurm's settings, which also tells
+    whether it answers.
 
     A node that cannot be read keeps what was known of it; `changed` is called when anything changed.
     """
@@ -32,6 +37,7 @@ class SlurmPoll:
         self._names: frozenset[str] = frozenset()
         self._view = SlurmView()
         self._answered = float("-inf")
+        self._config: tuple[float, SlurmConfig] | None = None
         self._wake = threading.Event()
         self._stopping = False
 
@@ -44,6 +50,12 @@ class SlurmPoll:
     def view(self) -> SlurmView:
         """The last view."""
         return self._view
+
+    def config(self) -> SlurmConfig | None:
+        """Slurm's settings as they were at most a minute ago, else None."""
+        if self._config is None or self._clock.steady() - self._config[0] > KNOWN_S:
+            return None
+        return self._config[1]
 
     def age(self) -> float:
         """Seconds since Slurm last answered; infinite before it ever did."""
@@ -65,8 +77,7 @@ class SlurmPoll:
         """One look."""
         names = self._names
         try:
-            if not names:
-                self._port.ping(deadline=DEADLINE_S)
+            self._look_at_settings(every_s=self._idle_s if names else 0.0)
             found = {name: self._look(name) for name in sorted(names)}
         except RemediatorError as error:
             log.warning("Slurm does not answer", problem=str(error))
@@ -75,6 +86,11 @@ class SlurmPoll:
         before, self._view = self._view, SlurmView(found)
         if _facts(before) != _facts(self._view):
             self._changed()
+
+    def _look_at_settings(self, every_s: float) -> None:
+        now = self._clock.steady()
+        if self._config is None or now - self._config[0] >= every_s:
+            self._config = now, self._port.config(deadline=DEADLINE_S)
 
     def _look(self, name: str) -> Drained:
         node = self._port.node(name, deadline=DEADLINE_S)

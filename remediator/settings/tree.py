@@ -152,7 +152,7 @@ class Slurm(Section):
     """Seconds between looks at the Slurm nodes under treatment, to see that their DRAIN still stands."""
 
     poll_idle_s: float = Field(default=30.0, ge=1, le=600)
-    """Seconds between asking whether Slurm answers while no node is under treatment."""
+    """Seconds between looks at Slurm's settings, which tell whether it answers and when it started."""
 
     job_ends_s: float = Field(default=30.0, ge=2, le=120)
     """Seconds between looks at Slurm's job list for jobs that crashed; half of MinJobAge if that is less."""

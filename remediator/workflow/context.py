@@ -20,6 +20,7 @@ from remediator.model.spare import Spare
 from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
 from remediator.workflow.judged import Ahead
 from remediator.workflow.together import Together, in_order
+from slurm_bridge.model import SlurmConfig
 
 NoSpare = Literal["go-on", "wait", "page"]
 
@@ -53,12 +54,14 @@ class Ports:
 
 @dataclass(frozen=True)
 class Watched:
-    """What the watches show of a node and of the worker pods on it; by default nothing. It may be behind:
-    good for a write of that very version only, and to know what to ask for.
+    """What the watches show of a node and of the worker pods on it, and Slurm's settings as last read; by
+    default nothing. It may be behind: good for a write of that very version only, to know what to ask for,
+    and for what may be old.
     """
 
     node: Callable[[str], NodeView | None] = lambda _name: None
     workers: Callable[[str], Sequence[PodView]] = lambda _name: ()
+    slurm: Callable[[], SlurmConfig | None] = lambda: None
 
 
 @dataclass(frozen=True)

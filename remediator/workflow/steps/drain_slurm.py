@@ -58,26 +58,31 @@ class DrainSlurm(Writing):
 
     def act(self, context: Context) -> Outcome | None:
         """One DRAIN per node that is nobody else's, also when another worker of the machine is, and a look at
-        it by a slurmctld that was there before. The fence waits for this: what that will want to know is
-        asked meanwhile.
+        what stands. The fence waits for this: what that will want to know is asked meanwhile.
         """
-        before, config = context.together(lambda: self._drain(context), context.slurm.config)
-        if before is not None:
-            return before
-        seen, _ = context.together(lambda: _nodes(context), lambda: look_ahead(context))
+        said = self.check(context)
+        if said is not None:
+            return said
+        (config, seen), _ = context.together(lambda: self._drain(context), lambda: look_ahead(context))
         if all(is_our_drain(node, context.incident) for node in seen):
             return self._done(context, seen, config)
         return None
 
-    def _drain(self, context: Context) -> Outcome | None:
-        """What its owner or a person says against it; the owner of a single node is read only once."""
-        said = self.check(context)
-        names = list(context.incident.slurm_nodes) if said is None else []
+    def _drain(self, context: Context) -> tuple[SlurmConfig, list[SlurmNode]]:
+        """When slurmctld started and, asked after that, the nodes as they stand: the start is never that of a
+        later slurmctld than the one that shows the DRAIN. One that the poll has seen will do, once.
+        """
+        known = None if SEEN in context.row.facts else context.watched.slurm()
+        _, config = context.together(lambda: self._write(context), lambda: known or context.slurm.config())
+        return config, _nodes(context)
+
+    def _write(self, context: Context) -> None:
+        """The owner of a single node was read right before, that of more than one is read again."""
+        names = list(context.incident.slurm_nodes)
         if len(names) > 1:
             names = [node.name for node in self._to_drain(context, map(context.slurm.node, names))]
         for name in names:
             context.slurm.drain(name, context.incident.drain_reason)
-        return said
 
     def _to_drain(self, context: Context, nodes: Iterable[SlurmNode]) -> list[SlurmNode]:
         incident = context.incident

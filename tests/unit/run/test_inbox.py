@@ -52,6 +52,20 @@ def test_a_pause_that_passes_gives_nothing() -> None:
     assert Inbox().gather(0.001) == []
 
 
+def test_idling_ends_with_a_message_and_takes_none_away() -> None:
+    inbox, one, two = Inbox(), answer("admit"), answer("survey")
+    inbox.idle(0.001)
+    assert inbox.gather(0.0) == []
+    for message in (one, two):
+        inbox.answer(message)
+    for _ in range(3):
+        inbox.idle(FOREVER)
+    assert inbox.gather(0.0) == [one, two]
+    inbox.nudge()
+    inbox.idle(FOREVER)
+    assert inbox.gather(FOREVER) == []
+
+
 SIGNALLED = """
 import signal
 from random import Random

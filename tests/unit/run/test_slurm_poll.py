@@ -8,7 +8,7 @@ import pytest
 
 from remediator.clock import ManualClock
 from remediator.errors import Retry
-from remediator.run.slurm_poll import SlurmPoll
+from remediator.run.slurm_poll import KNOWN_S, SlurmPoll
 from tests.fakes.slurm import FakeSlurm
 
 BOTH = frozenset({"w-0", "w-1"})
@@ -37,17 +37,33 @@ def world() -> World:
     return World()
 
 
-def test_without_nodes_it_only_asks_whether_slurm_answers(world: World) -> None:
-    world.poll.poll()
-    assert world.asked == [("ping", "")]
+def test_without_nodes_it_only_reads_the_settings(world: World) -> None:
+    for _ in range(2):
+        world.poll.poll()
+    assert world.asked == [("config", "")] * 2
     assert world.seen() == {}
 
 
-def test_it_reads_exactly_the_watched_nodes(world: World) -> None:
+def test_it_reads_exactly_the_watched_nodes_and_the_settings_as_rarely_as_ever(world: World) -> None:
     world.poll.watch(frozenset({"w-1"}))
-    world.poll.poll()
-    assert world.asked == [("node", "w-1")]
+    for wait in (0.0, 1.0, 28.9, 0.1):
+        world.clock.advance(wait)
+        world.poll.poll()
+    node, settings = ("node", "w-1"), ("config", "")
+    assert world.asked == [settings, node, node, node, settings, node]
     assert world.seen() == {"w-1": (False, "")}
+
+
+def test_settings_are_known_for_a_minute_after_slurm_has_gone_silent(world: World) -> None:
+    assert world.poll.config() is None
+    world.poll.poll()
+    before = world.poll.config()
+    assert before == world.slurm.config(deadline=5.0)
+    world.slurm.is_up = False
+    for wait, known in ((KNOWN_S, before), (0.1, None)):
+        world.clock.advance(wait)
+        world.poll.poll()
+        assert world.poll.config() == known
 
 
 def test_a_change_is_told_and_the_same_again_is_not(world: World) -> None:

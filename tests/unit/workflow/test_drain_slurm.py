@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from remediator.errors import GiveUp
 from remediator.model.plan import Done, Hold, Unknown, Yield
 from remediator.workflow.attempt import attempt
+from remediator.workflow.context import Context, Watched
 from remediator.workflow.ownership import SYSTEM_PREFIXES, TERMINATING
 from remediator.workflow.steps.drain_slurm import FORGET_S, DrainSlurm
+from slurm_bridge.model import SlurmConfig
 from tests.unit.workflow.bench import OURS, Bench
 
 STEP = DrainSlurm()
@@ -167,6 +170,37 @@ def test_what_a_resume_would_have_ended_is_no_resume(bench: Bench, reason: str) 
     assert STEP.check(bench.see(facts=before)) is None
     bench.slurm.undrain("w-0", "Not responding")
     assert isinstance(STEP.check(bench.see(facts=before)), Yield)
+
+
+def knowing(seen: Context, config: SlurmConfig) -> Context:
+    """The context, with settings that were read a while ago."""
+    return replace(seen, watched=Watched(slurm=lambda: config))
+
+
+def test_a_start_of_slurmctld_that_is_known_is_not_asked_for(bench: Bench) -> None:
+    known, asked = bench.slurm.config(deadline=5.0), []
+    bench.slurm.before = lambda op, _: asked.append(op)
+    done = STEP.act(knowing(bench.see(), known))
+    assert isinstance(done, Done)
+    assert "config" not in asked
+    assert done.facts["ctld_started"] == known.started_at
+
+
+def test_a_drain_that_slurmctld_forgot_is_set_again_with_a_start_that_was_asked_for(bench: Bench) -> None:
+    """Known was a slurmctld before the one that drained: once that counts as forgotten, never twice."""
+    known = bench.slurm.config(deadline=5.0)
+    bench.clock.advance(60.0)
+    bench.slurm.kill_ctld()
+    first = STEP.act(knowing(bench.see(), known))
+    assert isinstance(first, Done)
+    bench.slurm.resume("w-0", deadline=5.0)
+    again = bench.see(facts=first.facts)
+    assert STEP.check(again) is None
+    second = STEP.act(knowing(again, known))
+    assert isinstance(second, Done)
+    assert second.facts["ctld_started"] == bench.slurm.config(deadline=5.0).started_at
+    bench.slurm.resume("w-0", deadline=5.0)
+    assert isinstance(STEP.check(bench.see(facts=second.facts)), Yield)
 
 
 @pytest.mark.parametrize(
