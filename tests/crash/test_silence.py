@@ -285,6 +285,7 @@ def test_a_silence_that_has_passed_admits_nobody(tmp_path: Path) -> None:
     river.run(300.0)
     assert [found.state for found in river.all_incidents()] == ["held"]
     river.pools["training"] = river.pools["training"].model_copy(update={"stage": "full"})
+    river.begin()  # settings are read at the start
     river.run(20.0)
     assert river.slurm.writes == []
     tell(river)

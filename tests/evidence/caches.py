@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 from remediator.kube import paths
-from remediator.kube.errors import Json
 from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import PodView, parse_pod
 from tests.fakes.kube import FakeCluster
+from tests.fakes.views import Parsed
 
 State = tuple[int, int]
-View = TypeVar("View")
-
-
-class Parsed(Generic[View]):
-    """One view of each object, parsed again only when the object has another version."""
-
-    def __init__(self, parse: Callable[[Json], View | None]) -> None:
-        self._parse = parse
-        self._known: dict[str, tuple[str, View]] = {}
-
-    def of(self, name: str, raw: Json) -> View:
-        """The object's view; one that cannot be parsed is the fake's fault."""
-        version = raw["metadata"]["resourceVersion"]
-        known = self._known.get(name)
-        if known is None or known[0] != version:
-            view = self._parse(raw)
-            assert view is not None
-            known = self._known[name] = (version, view)
-        return known[1]
 
 
 class Caches:

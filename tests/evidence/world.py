@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from remediator.kube import paths
 from remediator.kube.fence import FENCED
 from remediator.kube.spare import SpareKeys
@@ -66,8 +64,6 @@ class World(River):
         self._caches: Caches | None = None
         self.heartbeats: Heartbeats | None = None
         super().__init__(folder, budgets=budgets or Budgets(), spares=spares, nodes=nodes)
-        sa.event.listen(self.store.engine, "connect", _careless)
-        self.store.engine.dispose()
         self.pools = {
             "training": Pool(node_selector={"pool": "training"}, stage="full", restart_failed_jobs=True)
         }
@@ -384,9 +380,3 @@ class World(River):
 
     def _hosts(self) -> dict[str, str]:
         return {home: worker for worker, home in self.homes.items() if worker not in self.homeless}
-
-
-def _careless(connection: object, _record: object) -> None:
-    """This store need not outlive its process: thousands of commits a minute."""
-    connection.execute("PRAGMA synchronous=OFF")  # type: ignore[attr-defined]
-    connection.execute("PRAGMA journal_mode=MEMORY")  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.pods import PodView, parse_pod
 from remediator.kube.spare import SpareKeys
 from tests.fakes.kube_api import FakeApi, Hook, Write, merge, nothing
+from tests.fakes.views import Parsed
 
 __all__ = ["FakeApi", "FakeCluster", "FakeSpares", "Hook", "Write", "merge", "nothing"]
 T = TypeVar("T")
@@ -41,6 +42,8 @@ class FakeCluster:
         self.spares = FakeSpares(LabelledSpares(self.api, clock, SpareKeys()), self.hooked)
         self.bench = PodBench(self.api, clock, TestPod("localhost/test:1", namespace="slurm"))
         self._uids = itertools.count(1)
+        self._nodes = Parsed(parse_node)
+        self._pods = Parsed(parse_pod)
 
     @property
     def writes(self) -> list[Write]:
@@ -197,8 +200,14 @@ class FakeCluster:
 
     def pod(self, namespace: str, name: str) -> PodView | None:
         """The pod as it is, past all hooks."""
-        raw = self.api.objects.get(paths.pod(namespace, name))
-        return None if raw is None else parse_pod(raw)
+        path = paths.pod(namespace, name)
+        raw = self.api.objects.get(path)
+        return None if raw is None else self._pods.of(path, raw)
+
+    def pods(self) -> list[PodView]:
+        """All pods as they are, past all hooks."""
+        found = self.api.objects.items()
+        return [self._pods.of(path, raw) for path, raw in found if path.rsplit("/", 2)[1] == "pods"]
 
     def change_pod(self, namespace: str, name: str, patch: Json) -> None:
         """Somebody else patches the pod (labels, phase, finalizers)."""
@@ -225,9 +234,8 @@ class FakeCluster:
 
     def view(self, name: str) -> NodeView:
         """The node as it is, past all hooks."""
-        found = parse_node(self.api.objects[paths.node(name)])
-        assert found is not None
-        return found
+        path = paths.node(name)
+        return self._nodes.of(path, self.api.objects[path])
 
     def outside(self, name: str, op: str, patch: Json, by: str = "kubelet") -> None:
         """Somebody else patches the node."""
