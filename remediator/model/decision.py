@@ -21,6 +21,7 @@ Reason = Literal[
     "observed",
     "budget",
     "common-cause",
+    "settles",
     "strikes",
 ]
 """What a decision rests on, as one word for the record and for counting."""

@@ -19,7 +19,7 @@ was restarted, or evaluates late, lets it begin while its window still holds sam
 THERMAL = frozenset({GPU_HOT, GPU_HOTTER, GPU_MARGIN, GPU_MEMORY, GPU_SLOWDOWN})
 
 SOFT = frozenset({GPU_HOT, GPU_HOTTER})
-"""Of these a minute's delay harms nothing; a failing cooling shows on other nodes meanwhile."""
+"""Of these some minutes' delay harms nothing; a failing cooling shows on other nodes meanwhile."""
 
 COUNTED = frozenset(
     {

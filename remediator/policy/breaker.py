@@ -73,6 +73,8 @@ def common_cause(shared: Iterable[Shared], limits: GuardLimits) -> Shared | None
 def _is_too_many(shared: Shared, limits: GuardLimits) -> bool:
     if shared.kind in PLACES:
         return shared.sick > limits.behind_one
+    if shared.kind == "pool" and limits.in_pool is not None and shared.sick > limits.in_pool:
+        return True
     return shared.sick >= limits.at_least and shared.sick > shared.of * limits.percent / 100
 
 

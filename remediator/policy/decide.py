@@ -47,6 +47,11 @@ def alone(_rule: str) -> str | None:
     return None
 
 
+def settled(_kind: str) -> str | None:
+    """It has held for long enough."""
+    return None
+
+
 class Remembered(Protocol):
     """What a machine's past makes of a plan."""
 
@@ -67,13 +72,14 @@ class Remembered(Protocol):
 class Situation:
     """What the store says: the machine's last closed incident, why budgets `refuse` to drain another node of
     its pool for evidence of some tier (None: they do not), and why a rule's fault is `grouped`, if it is: on
-    many machines at once, so that only T0 drains are done. `recall` says what the machine's past makes of a
-    plan, by rule and tier.
+    many machines at once, so that only T0 drains are done. `settles` says why a kind of fault has to hold for
+    longer first, if it has. `recall` says what the machine's past makes of a plan, by rule and tier.
     """
 
     last_closed: str | None
     refuse: Callable[[Tier], str | None] = room
     grouped: Callable[[str], str | None] = alone
+    settles: Callable[[str], str | None] = settled
     recall: Callable[[str, Tier, str], Remembered | None] = fresh
     dry_run: bool = False
 
@@ -117,7 +123,11 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         f"{_and(recalled)}",
         page=bool(recalled and recalled.stop),
     )
-    return _limited(decision, node, situation)
+    limited = _limited(decision, node, situation)
+    if limited.action != "act" or node.fenced_by is not None:  # one that is out already takes no job
+        return limited
+    settles = situation.settles(signal.kind)
+    return _held(decision, f"{rule.cause}: {settles}", "settles") if settles else limited
 
 
 def plan_at(wanted: RulePlan, stage: Stage) -> str:

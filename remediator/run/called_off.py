@@ -1,4 +1,6 @@
-"""A threshold has passed while jobs were given time: the incident is called off, and its node given back."""
+"""A threshold has passed before any job was asked to leave: the incident ends, and its node is given back if
+it was taken out.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,21 @@ from remediator.policy.decide import MOVES_JOBS
 from remediator.run.openings import Inventory
 from remediator.signals.answers import PASSED
 from remediator.store import incidents, signals, steps
+from remediator.workflow.ending import end
 from remediator.workflow.engine import Engine
+from remediator.workflow.journal import Journal
 
 CONDITIONS = frozenset({"drain-slurm", "fence-node"})
 """Steps that interrupt nobody, and can be taken back."""
 
 
 def judge(
-    connection: sa.Connection, engine: Engine, inventory: Inventory, signal: Signal, now: float
+    connection: sa.Connection,
+    engine: Engine,
+    journal: Journal,
+    inventory: Inventory,
+    signal: Signal,
+    now: float,
 ) -> tuple[str, str | None] | None:
     """What became of Prometheus' word that a threshold has passed; None while drain or fence is being set."""
     says = str(signal.detail.get("says"))
@@ -30,6 +39,9 @@ def judge(
     if not _all_passed(connection, incident, machine):
         return says, None
     rows = steps.of_incident(connection, incident.id)
+    if not rows:
+        end(connection, journal, incident, f"{says.removesuffix(': recorded')}; nothing was done", now)
+        return f"{says}; incident {incident.id} ends with it", incident.id
     if any(row.name in CONDITIONS and row.state != "done" for row in rows):
         return None
     engine.call_off(connection, incident, says.removesuffix(": recorded"), now)
@@ -37,12 +49,12 @@ def judge(
 
 
 def _may_be_called_off(connection: sa.Connection, incident: Incident) -> bool:
-    """Whether its node is out of service and none of its jobs has been asked to leave."""
+    """Whether none of its node's jobs has been asked to leave: it is out of service, or waits at the door."""
     if incident.plan not in MOVES_JOBS or incident.dry_run or incident.held_by or not incident.goes_on:
         return False
     rows = steps.of_incident(connection, incident.id)
     acted = {row.name for row in rows if row.acted_at is not None}
-    return bool(acted) and acted <= CONDITIONS
+    return acted <= CONDITIONS if acted else not rows and not incident.observed
 
 
 def _all_passed(connection: sa.Connection, incident: Incident, machine: Machine) -> bool:

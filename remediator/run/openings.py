@@ -196,7 +196,8 @@ class Openings:
             for signal in signals.of_incident(connection, incident.id)
             if boot_of(signal, machine.boot_id, now) == "present" and not has_passed(signal, now)
         )
-        decided = [(one, decide(one, machine, self._rules, view.of(machine))) for one in standing]
+        situation = view.of(machine, incident.opened_at)
+        decided = [(one, decide(one, machine, self._rules, situation)) for one in standing]
         acting = [  # what has only folded in may have too weak a witness to let anybody in
             Admission(decision, incident.fault_at if decision.rule == incident.rule else signal.seen_at)
             for signal, decision in decided

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from remediator.incidents.memory import Recalled
+from remediator.model.faults import SOFT
 from remediator.model.incident import Incident, Tier
 from remediator.model.machine import TIERS, Machine
 from remediator.policy.budgets import Budget, drain_budget
@@ -54,13 +55,14 @@ class StoreView:
         if grouped:
             self._groups = None
 
-    def of(self, machine: Machine | None) -> Situation:
-        """The situation of one machine."""
+    def of(self, machine: Machine | None, since: float | None = None) -> Situation:
+        """The situation of one machine, with an incident on the books `since` then."""
         pool = machine.pool if machine else None
         return Situation(
             last_closed=self._closed_id(machine) if machine and machine.fenced_by else None,
             refuse=lambda tier: self.refused(pool, tier),
             grouped=lambda rule: self.grouped(machine, rule),
+            settles=lambda kind: self._settles(kind, self._now if since is None else since),
             recall=lambda rule, tier, plan: self.recalled(machine, rule, tier, plan),
             dry_run=self._dry_run,
         )
@@ -102,6 +104,13 @@ class StoreView:
         """Why nothing but a T0 drain is done for this rule: it is on many machines that share something."""
         groups = self.groups()
         return self._ledger.grouped(groups, rule, machine) if machine and groups else None
+
+    def _settles(self, kind: str, since: float) -> str | None:
+        """Why a soft fault does not act yet: it holds for as long as nodes may take to be seen as a group."""
+        lasts = self._ledger.group_s
+        if kind not in SOFT or self._now >= since + lasts:
+            return None
+        return f"acts if it holds for {lasts / 60:g} min: where the cooling fails, other nodes follow by then"
 
     def refused(self, pool: str | None, tier: Tier) -> str | None:
         """Why no other node of this pool may be drained for evidence of this tier."""

@@ -152,7 +152,7 @@ class Triage:
             return self._judge_job(connection, view, signal, now)
         if signal.kind == PASSED:
             with savepoint(connection):
-                return called_off.judge(connection, self._engine, self._inventory, signal, now)
+                return called_off.judge(connection, self._engine, self._journal, self._inventory, signal, now)
         noted = _noted(signal)
         if noted is not None:
             return noted, None

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from remediator.audit.chain import savepoint
+from remediator.incidents.evidence import has_passed
 from remediator.incidents.ladder import Course, graver
 from remediator.incidents.verdicts import asks_for, is_lowered
 from remediator.model.decision import Decision
@@ -55,7 +56,7 @@ class Worsening:
             self._tell(connection, view, signal, machine, now)
             return f"{folds}{_less(signal)}", existing.id
         unfenced = machine.model_copy(update={"fenced_by": None})
-        decision = decide(signal, unfenced, self._rules, view.of(unfenced))
+        decision = decide(signal, unfenced, self._rules, view.of(unfenced, existing.opened_at))
         if decision.action == "record":
             return folds, existing.id
         weighed = weigh(connection, view, signal, machine, decision, now)
@@ -81,6 +82,8 @@ class Worsening:
             self._engine.hasten(connection, existing, decision.timing, decision.cause, now)
             return folds, existing.id
         if decision.action == "hold":
+            if has_passed(signal, now):  # while it waited
+                return folds, existing.id
             return _held(machine, existing, decision, folds, now)
         worse = _worsened(existing, decision, signal)
         if leaves_acting(connection, existing, worse["plan"]):

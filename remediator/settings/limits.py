@@ -20,6 +20,9 @@ class GuardLimits(Section):
     behind_one: int = Field(default=3, ge=1, le=100_000)
     """More nodes than this behind one leaf switch or in one rack: one cause."""
 
+    in_pool: int | None = Field(default=None, ge=1, le=100_000)
+    """More nodes than this in one pool: one cause, however large the pool; null: only their share counts."""
+
 
 class GuardSettings(GuardLimits):
     """When the same fault on many nodes is one cause, such as a leaf switch: people are paged once, and
@@ -38,8 +41,9 @@ class GuardSettings(GuardLimits):
     driver_label: LabelKey = "nvidia.com/cuda.driver-version.full"
     """Label that names a node's GPU driver."""
 
-    classes: dict[Dns, GuardLimits] = Field(default={"thermal": GuardLimits()})
-    """Limits of a class: rules whose name begins with it count together. Others count by themselves."""
+    classes: dict[Dns, GuardLimits] = Field(default={"thermal": GuardLimits(in_pool=3)})
+    """Limits of a class: rules whose name begins with it count together. Others count by themselves.
+    Heat stands at `in_pool` 3: a cooling that fails keeps to no leaf and no rack."""
 
     def cause_of(self, rule: str) -> str:
         """What a rule counts as: the longest class that its name begins with, else itself."""

@@ -72,6 +72,11 @@ class Ledger:
         """What is remembered of single machines; None when budgets are off."""
         return self._budgets.machine if self._budgets.enabled else None
 
+    @property
+    def group_s(self) -> float:
+        """Seconds within which nodes that fall ill make a group; 0 when budgets are off."""
+        return self._budgets.guard.window_s if self._budgets.enabled else 0.0
+
     def sighted(
         self,
         connection: sa.Connection,

@@ -9,14 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from remediator.model.faults import GPU_HOT, GPU_SLOWDOWN
-from remediator.model.incident import COMMON_CAUSE
+from remediator.model.incident import COMMON_CAUSE, Incident
 from remediator.observe.metrics import Metrics
 from remediator.run.thresholds import Thresholds
-from remediator.settings import BreakerSettings, Budgets, Limit, Webhook
+from remediator.settings import BreakerSettings, Budgets, GuardLimits, GuardSettings, Limit, Webhook
 from remediator.settings.limits import MachineLimits
 from remediator.signals.alertmanager import Alert
 from remediator.signals.episodes import convert
-from remediator.store import schema
+from remediator.store import outbox, schema
 from tests.fakes.prometheus import FakePrometheus
 from tests.fakes.river import NODES, River
 
@@ -68,6 +68,16 @@ class Site:
             self.thresholds.look()
             while self.river.clock.now() < now + 15:
                 self.river.turn()
+
+    def pass_by(self, seconds: float, *told: str) -> None:
+        """The same with no more than a look and a turn each quarter of a minute."""
+        for _ in range(int(seconds / 15)):
+            self.read()
+            for node in told:
+                self.alert(node)
+            self.thresholds.look()
+            self.river.turn()
+            self.river.clock.advance(14)
 
     def verdicts(self) -> list[str]:
         with self.river.store.read() as connection:
@@ -124,23 +134,83 @@ def test_a_resolved_alert_and_a_series_that_is_gone_give_nothing_back(site: Site
     assert site.river.all_incidents()[0].id == incident.id
 
 
+SETTLED = Budgets(
+    machine=MachineLimits(settle_s=0), drain=Limit(at_least=4), breaker=BreakerSettings(at_least=9)
+)
+ALL = GuardLimits(percent=100, in_pool=3)  # so that the share of a small pool counts nothing
+
+
+def drained(site: Site) -> set[str]:
+    return {write.target for write in site.river.slurm.writes if write.op == "drain"}
+
+
+def groups(site: Site) -> list[Incident]:
+    return [one for one in site.river.all_incidents() if one.plan == COMMON_CAUSE]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cooling_that_fails_slowly_and_behind_no_one_leaf_drains_nothing(
+    restarts: bool, tmp_path: Path
+) -> None:
+    """The last comes as the first would be drained. Cool again they leave nothing that shields anybody."""
+    site = Site(tmp_path, SETTLED.model_copy(update={"guard": GuardSettings(classes={"thermal": ALL})}))
+    for name in NODES:
+        site.values[name] = (82,)
+        site.pass_by(180, *site.values)
+        if restarts:
+            site.river.begin()
+    site.pass_by(720, *site.values)
+    (cooling,) = groups(site)
+    assert cooling.cause == "thermal on 4 nodes of pool training"
+    site.values = dict.fromkeys(NODES, (60,))
+    site.pass_by(750)
+    assert {one.state for one in site.river.all_incidents()} == {"closed"}
+    assert site.river.slurm.writes == []
+    site.values["gpu-1"] = (82,)
+    site.began = site.river.clock.now()
+    site.pass_by(735, "gpu-1")
+    assert drained(site) == {"w-gpu-1"}
+
+
+def test_soft_heat_that_passes_before_others_can_have_followed_ends_at_the_door(tmp_path: Path) -> None:
+    site = Site(tmp_path, SETTLED)
+    site.values["gpu-0"] = (79,)
+    site.pass_by(300, "gpu-0")
+    site.values["gpu-0"] = (60,)
+    site.pass_by(600)
+    (incident,) = site.river.all_incidents()
+    assert (incident.state, site.river.slurm.writes) == ("closed", [])
+    with site.river.store.read() as connection:
+        told = [one.message.text for one in outbox.due(connection, site.river.clock.now() + 1)]
+    assert any("nothing was done" in text for text in told)
+
+
+def test_hard_heat_waits_for_nobody_who_could_follow(tmp_path: Path) -> None:
+    """Nor does it where the machine is softly hot already."""
+    site = Site(tmp_path, SETTLED)
+    site.values["gpu-0"] = (82,)
+    site.go_on(90, "gpu-0")
+    assert drained(site) == set()
+    site.masks["gpu-0"] = 0x40
+    site.go_on(90, "gpu-0", fault=GPU_SLOWDOWN)
+    assert drained(site) == {"w-gpu-0"}
+
+
 @pytest.mark.parametrize("hot", [2, 4])
 def test_many_hot_at_once_are_the_cooling_and_none_of_them_is_touched(hot: int, tmp_path: Path) -> None:
     """Two of four are no cause that they share, though more than a fifth: it takes three."""
-    settled = Budgets(
-        machine=MachineLimits(settle_s=0), drain=Limit(at_least=4), breaker=BreakerSettings(at_least=9)
-    )
-    site = Site(tmp_path, settled)
+    site = Site(tmp_path, SETTLED)
     nodes = NODES[:hot]
     site.values = dict.fromkeys(nodes, (82,))
     site.go_on(120, *nodes)
-    drained = {write.target for write in site.river.slurm.writes if write.op == "drain"}
-    groups = [one for one in site.river.all_incidents() if one.plan == COMMON_CAUSE]
-    if hot == 2:
-        assert (drained, groups) == ({f"w-{name}" for name in nodes}, [])
-        return
     assert site.river.slurm.writes == []
-    (cooling,) = groups
+    if hot == 2:
+        assert [(one.plan, one.state) for one in site.river.all_incidents()] == [("replace", "held")] * 2
+        site.pass_by(615, *nodes)
+        assert drained(site) == {f"w-{name}" for name in nodes}
+        assert groups(site) == []
+        return
+    (cooling,) = groups(site)
     assert cooling.cause == "thermal on 3 nodes of pool training"  # which is when it became one
     query = sa.select(schema.outbox.c.text).where(schema.outbox.c.urgency == "page")
     with site.river.store.read() as connection:

@@ -13,6 +13,7 @@ from remediator.run.trace import AlertRow
 from tests.fakes.prometheus import FakePrometheus, steady
 
 LOOK_S, TOLD_AGAIN_S = 15.0, 60.0
+COOL_S = 150.0  # after its alert has ended a sensor is read for so long: what held is asked again by then
 WELL_C = 45.0
 
 
@@ -25,6 +26,7 @@ class Monitoring:
         self._prometheus = FakePrometheus()
         self._thresholds = Thresholds(self._ask, hosts, submit, Metrics(), clock)
         self._firing: dict[tuple[str, str], tuple[AlertRow, Sequence[Signal]]] = {}
+        self._cool: dict[tuple[str, str], tuple[AlertRow, float]] = {}
         self._told_at = 0.0
         self.next_look = 0.0
 
@@ -37,16 +39,19 @@ class Monitoring:
 
     def end(self, row: AlertRow) -> None:
         """An alert is resolved, wherever its machine is by now."""
-        self._firing.pop(_key(row), None)
+        ended = self._firing.pop(_key(row), None)
+        if ended is not None and "value" in ended[0].alert["labels"]:
+            self._cool[_key(row)] = ended[0], self._clock.now() + COOL_S
 
     def forget(self, node: str) -> None:
         """The machine is taken away: nothing that it measured goes on."""
         self._firing = {key: one for key, one in self._firing.items() if one[0].node != node}
+        self._cool = {key: one for key, one in self._cool.items() if one[0].node != node}
 
     @property
     def busy(self) -> bool:
         """Whether anything fires that may have to be asked about."""
-        return bool(self._firing)
+        return bool(self._firing or self._cool)
 
     def look(self) -> None:
         """The backfill tells again of what fires, and the samples are asked for."""
@@ -55,20 +60,27 @@ class Monitoring:
             self._told_at = now
             for _, signals in self._firing.values():
                 self._thresholds.submit(signals)
+        self._cool = {key: one for key, one in self._cool.items() if one[1] > now}
         self._thresholds.look()
         self.next_look = now + LOOK_S
 
     def _ask(self, query: str, at: float) -> object:
         self._prometheus.series.clear()
         self._prometheus.limits(at - 3)
+        for row, _ in self._cool.values():
+            self._is_hot(row, WELL_C, at)
         for row, _ in self._firing.values():
             labels = row.alert["labels"]
             if "value" in labels:
-                names = {"Hostname": row.node, "gpu": labels["gpu"], "UUID": labels["UUID"]}
-                self._prometheus.put("DCGM_FI_DEV_GPU_TEMP", names, _samples(float(labels["value"]), at))
+                self._is_hot(row, float(labels["value"]), at)
             elif labels.get("fault") == "ib-port-down":
                 self._port_is_down(labels, row.node, at)
         return self._prometheus(query, at)
+
+    def _is_hot(self, row: AlertRow, celsius: float, at: float) -> None:
+        labels = row.alert["labels"]
+        names = {"Hostname": row.node, "gpu": labels["gpu"], "UUID": labels["UUID"]}
+        self._prometheus.put("DCGM_FI_DEV_GPU_TEMP", names, _samples(celsius, at))
 
     def _port_is_down(self, labels: dict[str, str], node: str, at: float) -> None:
         machine = self._hosts.machine(node)
