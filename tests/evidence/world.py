@@ -68,9 +68,9 @@ class World(River):
             "training": Pool(node_selector={"pool": "training"}, stage="full", restart_failed_jobs=True)
         }
         self.truths: list[TruthRow] = []
-        for row in rows:
-            if isinstance(row, NodeRow) and row.leaf:
-                self.kube.outside(row.node, "label", {"metadata": {"labels": {SpareKeys().leaf: row.leaf}}})
+        self._leaves = {row.node: row.leaf for row in rows if isinstance(row, NodeRow) and row.leaf}
+        for name in self._leaves:
+            self._cable(name)
         self.turns = 0
         self._silent: dict[str, frozenset[str]] = {}
         self._ill: dict[str, TruthRow] = {}
@@ -348,8 +348,15 @@ class World(River):
             )
         else:
             self.kube.add_spare(node, {"pool": "training"})
+        self._cable(node)
         self.caches.changed()
         self._hear()
+
+    def _cable(self, node: str) -> None:
+        """Whatever machine bears the name, it is behind the same leaf."""
+        if node in self._leaves:
+            labels = {SpareKeys().leaf: self._leaves[node]}
+            self.kube.outside(node, "label", {"metadata": {"labels": labels}})
 
     def slinky(self) -> None:
         """See River; looks only where something was written."""
