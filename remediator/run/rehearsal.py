@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from remediator.clock import ManualClock
 from remediator.incidents.evidence import is_asked_first
+from remediator.model.faults import SOFT
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.signal import Signal
 from remediator.policy.rules import Rules
@@ -26,6 +27,7 @@ from remediator.run.trace import AlertRow, JobRow, LineRow, NodeRow, Row, Signal
 from remediator.run.triage import Triage
 from remediator.settings import Settings
 from remediator.signals.answers import believed
+from remediator.signals.episodes import RESOLVED
 from remediator.signals.job_ends import job_ends, watch_began
 from remediator.store import incidents, leadership, signals
 from remediator.store.engine import open_store
@@ -83,6 +85,7 @@ class Rehearsal:
         self._back: dict[str, float] = {}
         self._judge_at = self._look_at = NEVER
         self._watched = False
+        self._soft: dict[str, Signal] = {}
 
     def until(self, at: float) -> None:
         """Turn while something is undecided or held, then let the time pass."""
@@ -105,6 +108,7 @@ class Rehearsal:
             for signal in found:
                 self.cast.boots(signal.node, signal.boot_id)
             alerts = found if isinstance(row, AlertRow) else []
+            self._note(alerts)
             self._submit([*found, *self._believed(alerts, row.at)])
 
     def _believed(self, found: Iterable[Signal], at: float) -> Iterator[Signal]:
@@ -113,6 +117,14 @@ class Rehearsal:
             machine = self.cast.machine(signal.node)
             if machine is not None:
                 yield believed(signal, machine.boot_id, at)
+
+    def _note(self, alerts: Iterable[Signal]) -> None:
+        """Soft heat has to hold for a while: until it is resolved it does."""
+        for alert in alerts:
+            if alert.kind in SOFT:
+                self._soft[alert.dedupe] = alert
+            elif alert.kind == RESOLVED:
+                self._soft.pop(alert.dedupe.removesuffix(":resolved"), None)
 
     def touched(self) -> list[Touched]:
         """Everything that would have been done, in the order of its time."""
@@ -161,6 +173,8 @@ class Rehearsal:
             self._turn()
 
     def _turn(self) -> None:
+        with self._store.write() as connection:
+            signals.insert_new(connection, [*self._believed(self._soft.values(), self.clock.now())])
         self._core.turn(self.clock.now())
         with self._store.read() as connection:
             first = signals.unhandled(connection, signals.FIRST, 1, NEVER)

@@ -174,3 +174,14 @@ def test_an_exported_alert_that_nobody_can_be_asked_about_is_taken_for_true(
     alert = {"labels": labels, "startsAt": rfc3339(T0 + HOUR), "status": "firing"}
     found = judged(JOB, {"at": T0 + HOUR + 30, "type": "alert", "alert": alert})
     assert [one.does for one in found] == does
+
+
+@pytest.mark.parametrize(("lasts_s", "does"), [(300.0, "hold"), (900.0, "replace")])
+def test_soft_heat_of_an_export_is_touched_only_if_it_lasts(lasts_s: float, does: str) -> None:
+    began = T0 + HOUR
+    labels = {"alertname": "x", "node": "gpu-1", "fault": "gpu-hot"}
+    alert = {"labels": labels, "startsAt": rfc3339(began), "status": "firing"}
+    over = alert | {"status": "resolved", "endsAt": rfc3339(began + lasts_s)}
+    told = ((began, alert), (began + lasts_s, over))
+    (found,) = judged(JOB, *({"at": at, "type": "alert", "alert": one} for at, one in told))
+    assert found.does == does
