@@ -6,7 +6,7 @@ comes with the line that says what became of it. What follows is never decided b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from remediator.incidents.evidence import is_trusted, same_gpu
 from remediator.model.signal import Signal
@@ -23,6 +23,9 @@ _AFTER: dict[tuple[str, int], tuple[int, ...]] = {
     ("xid", 163): (162,),
 }
 """What follows which XIDs, the likeliest root first; 163 is cancelled by 162."""
+
+_CANCELLED = frozenset({("xid", 163)})
+"""What means nothing once its root is there, whatever becomes of that."""
 
 _XIDS = frozenset({"xid", "fallen_off_bus"})
 
@@ -57,14 +60,22 @@ def number(signal: Signal) -> int | None:
     return said if isinstance(said, int) else None
 
 
-def root_of(signal: Signal, others: Iterable[Signal]) -> Signal | None:
+def _any(_root: Signal) -> bool:
+    return True
+
+
+def root_of(
+    signal: Signal, others: Iterable[Signal], leads: Callable[[Signal], bool] = _any
+) -> Signal | None:
     """The companion that this signal only follows; None when it stands for itself. The same whatever the
-    order in which they came.
+    order in which they came. A root that does not lead to anything takes no fault along into the record.
     """
     roots = [
         other
         for other in companions(signal, others)
-        if _follows(signal, other) and (is_trusted(other) or not is_trusted(signal))
+        if _follows(signal, other)
+        and (is_trusted(other) or not is_trusted(signal))
+        and (leads(other) or (signal.kind, signal.code) in _CANCELLED)
     ]
     return min(roots, key=lambda root: (_rank(signal, root), root.seen_at, root.dedupe), default=None)
 

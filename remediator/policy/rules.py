@@ -74,6 +74,11 @@ class Rules:
         found = self.read(signal, machine)
         return None if found.rule is None else (found.name, found.rule)
 
+    def leads(self, signal: Signal, machine: Machine | None = None) -> bool:
+        """Whether anything comes of the signal: for its machine, or for the jobs there."""
+        rule = self.read(signal, machine).rule
+        return rule is not None and rule.plan != "record"
+
     def about(self, kind: str, code: int | None) -> list[tuple[str, Rule]]:
         """All rules that may speak about signals of this kind and code, each before those it goes over."""
         return [(name, self.rules[name]) for name in self._book.index.get((kind, code), ())]

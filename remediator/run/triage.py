@@ -259,7 +259,7 @@ class Triage:
             if decision.reason in UNKNOWN:
                 return self._doubt(decision.reason, decision.sentence)
             return decision.sentence, None
-        weighed = weigh(connection, view, signal, machine, decision, now)
+        weighed = weigh(connection, view, signal, machine, decision, self._rules, now)
         if isinstance(weighed, Later):
             self._sighted(connection, view, signal, machine, decision, now)
             return weighed
@@ -321,7 +321,7 @@ class Triage:
         decision = decide(signal, unfenced, self._rules, view.of(unfenced))
         if decision.action == "record":
             return decision.sentence, None
-        weighed = weigh(connection, view, signal, machine, decision, now)
+        weighed = weigh(connection, view, signal, machine, decision, self._rules, now)
         if isinstance(weighed, Later):
             return weighed
         if not weighed.enough:

@@ -14,6 +14,7 @@ from remediator.model.decision import Decision
 from remediator.model.incident import Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
+from remediator.policy.rules import Rules
 from remediator.run.storeview import StoreView
 from remediator.settings import MachineLimits
 from remediator.signals.drains import DRAIN
@@ -36,6 +37,7 @@ def weigh(
     signal: Signal,
     machine: Machine,
     decision: Decision,
+    rules: Rules,
     now: float,
 ) -> Verdict | Later:
     """Whether this signal may act as decided. Final evidence (T0) waits for no companion and no machine to
@@ -53,7 +55,7 @@ def weigh(
         return Later(decides_at(signal))
     within = AGREE_S[decision.tier]
     others = _of_machine(connection, machine, signal.seen_at - max(within, COMPANIONS_S))
-    root = None if decision.tier == "T0" else root_of(signal, others)
+    root = None if decision.tier == "T0" else root_of(signal, others, lambda one: rules.leads(one, machine))
     if root is not None:
         return Verdict(False, f"follows {root.what} within {COMPANIONS_S:.0f} s: recorded with it")
     verdict = judge(signal, others, machine.boot_id, decision.tier, now)

@@ -59,7 +59,7 @@ class Worsening:
         decision = decide(signal, unfenced, self._rules, view.of(unfenced, existing.opened_at))
         if decision.action == "record":
             return folds, existing.id
-        weighed = weigh(connection, view, signal, machine, decision, now)
+        weighed = weigh(connection, view, signal, machine, decision, self._rules, now)
         if isinstance(weighed, Later):
             return weighed
         if not weighed.enough:

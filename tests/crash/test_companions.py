@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from remediator.audit import chain
 from remediator.incidents.companions import COMPANIONS_S
 from remediator.model.incident import Incident
+from remediator.policy import rules
 from remediator.store import signals
 from tests.fakes.river import NODES, River
 
@@ -68,6 +70,22 @@ def test_an_error_contained_in_its_program_takes_no_node(river: River) -> None:
     river.xid("gpu-0", 94, seq=2)
     turns(river, COMPANIONS_S + 10)
     assert (river.all_incidents(), waiting(river), river.slurm.writes) == ([], 0, [])
+
+
+@pytest.mark.parametrize("root", [63, 94, 95, 140, 171, 172])
+def test_an_uncorrectable_error_goes_into_no_record_with_a_root_that_a_site_only_records(
+    root: int, tmp_path: Path
+) -> None:
+    overlay = tmp_path / "site.yaml"
+    beside = sorted(name for name, _ in rules.load().about("xid", root))
+    words = {"cause": "seen", "why": "no matter here", "source": "site", "over": beside}
+    quiet = {"kinds": ["xid"], "codes": [root], "tier": "T1", "plan": "record", **words}
+    overlay.write_text(json.dumps({"version": 1, "rules": {"quiet": quiet}}))
+    river = River(tmp_path, spares=2, policy=rules.load(overlay=overlay))
+    river.xid("gpu-0", 48, seq=1)
+    river.xid("gpu-0", root, seq=2)
+    turns(river, COMPANIONS_S + 10)
+    assert (decided(river)[0].rule, decided(river)[0].plan) == ("double-bit-error", "validate")
 
 
 def test_a_crash_that_leaves_45_on_every_node_and_one_lost_gpu_takes_one_node(river: River) -> None:
