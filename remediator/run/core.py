@@ -25,6 +25,8 @@ from remediator.workflow.journal import Journal
 from remediator.workflow.standstill import stand_still
 
 RECONSIDER_S = 5.0
+ALL_S = 1.0
+"""In a storm of signals those held at the door, thousands perhaps, are looked at once in as many seconds."""
 NOTHING_SEEN = SlurmView()
 
 
@@ -80,6 +82,7 @@ class Core:
         # With what the clock was set by since each was handed out.
         self._in_flight: dict[Place, float] = {}
         self._begun = False
+        self._all_at = float("-inf")
 
     def turn(
         self,
@@ -105,9 +108,11 @@ class Core:
                 self._engine.standing.begin(connection, now)
             for answer in answers:
                 self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
-            self._commands.carry_out(connection, now)
+            asked = self._commands.carry_out(connection, now)
             judged, more = self._triage.judge(connection, now)
-            admitted = self._triage.openings.reconsider(connection, now)
+            storms = bool(judged) and not (asked or newer) and now < self._all_at + ALL_S
+            among = self._triage.touched if storms else None
+            admitted = self._triage.openings.reconsider(connection, now, among)
             treated = self._engine.standing.treated(connection, view, now)
             self._engine.standing.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)
@@ -116,10 +121,10 @@ class Core:
         if self._site and newer:
             self._site.taken(newer)
         self._begun = True
+        self._all_at = min(self._all_at, now) if storms else now
         self._in_flight = flying | {place: 0.0 for call in calls for place in call.places}
-        wake_at = min(at for at in (later, due_at, now + RECONSIDER_S) if at is not None)
-        if more:
-            wake_at = now
+        again = self._all_at + ALL_S if storms else now + RECONSIDER_S
+        wake_at = now if more else min(at for at in (later, due_at, again) if at is not None)
         sentences = tuple(judged + admitted)
         entries = self._journal.take()
         doubts = self._triage.doubts

@@ -164,12 +164,17 @@ class Openings:
                 return f"{says}: incident {held.id} ends with it", held.id
         return f"{says}: recorded", None
 
-    def reconsider(self, connection: sa.Connection, now: float) -> list[str]:
-        """Incidents held before their first step (budget, stage) go on once nothing forbids it."""
+    def reconsider(
+        self, connection: sa.Connection, now: float, among: frozenset[str] | None = None
+    ) -> list[str]:
+        """Incidents held before their first step (budget, stage) go on once nothing forbids it; of those that
+        are `among` these, or of all.
+        """
         sentences = []
-        self._ledger.look_at_groups(connection, self._inventory.machine, now)
+        if among is None:
+            self._ledger.look_at_groups(connection, self._inventory.machine, now)
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
-        for held in incidents.held_at_the_door(connection):
+        for held in incidents.held_at_the_door(connection, among):
             machine = None if held.held_by else self._inventory.machine(held.node)
             if machine is None or machine.key != held.key or view.stays_out(machine):
                 continue

@@ -32,6 +32,7 @@ class StoreView:
         self._refused: dict[tuple[str | None, Budget], str | None] = {}
         self._groups: list[Group] | None = None
         self._strangers: set[str] = set()
+        self.openings = 0
         self._since: tuple[float | None] | None = None
 
     @property
@@ -47,6 +48,7 @@ class StoreView:
     def opened(self, machine: Machine, *, grouped: bool) -> None:
         """The machine has an incident from now on, which may have made a group of many."""
         self._strangers.discard(machine.key)
+        self.openings += 1
         self.started(grouped=grouped)
 
     def started(self, *, grouped: bool = True) -> None:

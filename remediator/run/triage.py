@@ -40,7 +40,10 @@ from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 
-PAGE = 500  # signals that are read at once; after a turn that judged as many the next one comes at once
+MOST, PAGE = 500, 100
+"""Signals that a turn judges, after which the next one comes at once, and that are read together."""
+OPENINGS = 200
+"""Incidents that a turn opens, at some milliseconds each: the senders of new signals wait for its commit."""
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
 OF_JOBS = KINDS | {LOST_RUN, JOB_STALLED, FORENSICS}
@@ -76,6 +79,8 @@ class Triage:
         self.openings = Openings(inventory, rules, ledger, engine, journal)
         self._worsening = Worsening(rules, ledger, engine, self.openings)
         self._doubts: list[str] = []
+        self.touched: frozenset[str] = frozenset()
+        """Incidents that the last judgement was about."""
 
     @property
     def inventory(self) -> Inventory:
@@ -101,11 +106,14 @@ class Triage:
         verdicts: list[signals.Verdict] = []
         later: dict[int, float] = {}
         last, more = signals.FIRST, True
-        while more and len(verdicts) + len(later) < PAGE:
+        while more and len(verdicts) + len(later) < MOST and view.openings < OPENINGS:
             page = signals.unhandled(connection, last, PAGE, now)
             more = len(page) == PAGE
             view.meet(self._machines(signal for _, signal in page))
             for last, signal in page:
+                if view.openings >= OPENINGS:
+                    more = True
+                    break
                 verdict = self._verdict(connection, view, signal, now)
                 if isinstance(verdict, Later):
                     later[last.row] = verdict.until
@@ -116,6 +124,7 @@ class Triage:
                     verdicts.append(signals.Verdict(last.row, sentence, incident))
         signals.settle(connection, now, verdicts)
         signals.defer(connection, later)
+        self.touched = frozenset(verdict.incident for verdict in verdicts if verdict.incident)
         return [verdict.sentence for verdict in verdicts], more
 
     def _machines(self, found: Iterable[Signal]) -> list[Machine]:

@@ -38,6 +38,7 @@ _AT_THE_DOOR = (
     .where(OPEN, incident.c.state == "held", ~_STARTED)
     .order_by(incident.c.opened_at)
 )
+_AMONG = _AT_THE_DOOR.where(incident.c.id.in_(sa.bindparam("ids", expanding=True)))
 _BEGUN = (
     sa.select(incident)
     .where(
@@ -117,9 +118,11 @@ def open_count(connection: sa.Connection) -> int:
     return int(connection.execute(_OPEN_COUNT).scalar_one())
 
 
-def held_at_the_door(connection: sa.Connection) -> list[Held]:
+def held_at_the_door(connection: sa.Connection, among: Collection[str] | None = None) -> list[Held]:
     """Held incidents without a single step, oldest first: decided, but forbidden for now."""
-    return [Held(*row) for row in connection.execute(_AT_THE_DOOR)]
+    if among is None:
+        return [Held(*row) for row in connection.execute(_AT_THE_DOOR)]
+    return [Held(*row) for row in connection.execute(_AMONG, {"ids": list(among)})] if among else []
 
 
 def all_open(connection: sa.Connection) -> list[Incident]:

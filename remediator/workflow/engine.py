@@ -128,6 +128,7 @@ class Engine:
     def apply(self, connection: sa.Connection, answer: Answer, now: float) -> None:
         """OUTCOME of one attempt or look, and what follows from it."""
         incident, row = answer.call.incident, answer.call.row
+        self._ledger.changed()
         if answer.outcome is None:
             self._postpone(connection, answer.call, now)
             return

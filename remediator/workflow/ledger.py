@@ -43,6 +43,31 @@ UNTIL: dict[Budget, tuple[str, ...]] = {
 }
 
 
+class Book:
+    """What one transaction has read of the debits and added to them: a storm draws hundreds of times."""
+
+    def __init__(self) -> None:
+        self._of: sa.RootTransaction | None = None
+        self._debits: dict[tuple[str, Budget], list[Debit]] = {}
+
+    def known(self, connection: sa.Connection, pool: str, budget: Budget) -> list[Debit] | None:
+        """The debits of a pool, when this very transaction has read them."""
+        return self._debits.get((pool, budget)) if connection.get_transaction() is self._of else None
+
+    def keep(self, connection: sa.Connection, pool: str, budget: Budget, found: list[Debit]) -> None:
+        """They were read now."""
+        present = connection.get_transaction()
+        if present is not self._of:
+            self._of, self._debits = present, {}
+        self._debits[pool, budget] = found
+
+    def add(self, connection: sa.Connection, pool: str, budget: Budget, debit: Debit) -> None:
+        """One more, when they are known."""
+        known = self.known(connection, pool, budget)
+        if known is not None:
+            known.append(debit)
+
+
 class Ledger:
     """The budgets and breakers of all pools; `pool_size` is asked how many nodes a pool has. One without a
     journal can only be asked.
@@ -60,6 +85,11 @@ class Ledger:
         self._breakers = Breakers(budgets.breaker, pool_size, journal)
         sizes = share_size or (lambda kind, name: pool_size(name) if kind == "pool" else UNKNOWN_SIZE)
         self._causes = CommonCause(budgets.guard, sizes, journal)
+        self._book = Book()
+
+    def changed(self) -> None:
+        """Steps or incidents have ended: less may be in use than was read before in this transaction."""
+        self._book = Book()
 
     def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """A node was found sick, which may open its pool's breaker."""
@@ -167,6 +197,7 @@ class Ledger:
         if budget not in UNBREAKABLE:
             self._breakers.admitted(connection, incident, now)
         debits.add(connection, incident.id, budget, incident.pool, step, now)
+        self._book.add(connection, incident.pool, budget, Debit(incident.id, incident.node, now, True))
 
     def _broken(
         self, connection: sa.Connection, pool: str, budget: Budget, incident: str, now: float
@@ -176,6 +207,13 @@ class Ledger:
         return self._breakers.refusal(connection, pool, incident, now)
 
     def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
+        known = self._book.known(connection, pool, budget)
+        if known is None:
+            known = self._read(connection, pool, budget, now)
+            self._book.keep(connection, pool, budget, known)
+        return known
+
+    def _read(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
         # A spare that may not be claimed yet frees the budget of spares; its machine is drained even so.
         first = [step for step in DRAWS_FIRST if GUARDED[step] == budget]
         rows = debits.standing(connection, pool, budget, first=first, until=UNTIL[budget], since=now - HOUR_S)
