@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 import sqlalchemy as sa
@@ -11,15 +11,15 @@ from remediator.audit.chain import savepoint
 from remediator.incidents.correlate import boot_of, of_another
 from remediator.incidents.evidence import is_asked_first
 from remediator.model.decision import UNKNOWN, Decision
-from remediator.model.faults import JOB_STALLED
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.model.signal import ONLY_RECORDED, Signal
 from remediator.observe.logs import logger
-from remediator.policy.decide import decide, suspect
+from remediator.policy.decide import decide
 from remediator.policy.rules import Rules
-from remediator.run import called_off, laid_over
-from remediator.run.crashes import KINDS, Crashes
+from remediator.run import called_off
+from remediator.run.crashes import Crashes
+from remediator.run.job_verdicts import OF_JOBS, JobVerdicts, Judged
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
 from remediator.run.stalled_jobs import StalledJobs
@@ -30,8 +30,6 @@ from remediator.run.worsening import Worsening
 from remediator.signals.answers import ANSWERS, PASSED
 from remediator.signals.drains import DRAIN_OVER
 from remediator.signals.episodes import REFUSED
-from remediator.signals.forensics import FORENSICS
-from remediator.signals.lost_runs import LOST_RUN
 from remediator.signals.saves import SLOW
 from remediator.signals.silence import TOLD
 from remediator.signals.soperator import NOTED
@@ -46,12 +44,8 @@ OPENINGS = 200
 """Incidents that a turn opens, at some milliseconds each: the senders of new signals wait for its commit."""
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
-OF_JOBS = KINDS | {LOST_RUN, JOB_STALLED, FORENSICS}
 CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
 log = logger(stage="triage")
-
-
-Judged = tuple[str, str | None]
 
 
 class Triage:
@@ -68,15 +62,13 @@ class Triage:
         keeper: Keeper | None = None,
         stalled: StalledJobs | None = None,
     ) -> None:
-        self._crashes = crashes
-        self._stalled = stalled
-        self._keeper = keeper
         self._inventory = inventory
         self._rules = rules
         self._ledger = ledger
         self._engine = engine
         self._journal = journal
         self.openings = Openings(inventory, rules, ledger, engine, journal)
+        self._jobs = JobVerdicts(inventory, rules, journal, self.openings, crashes, keeper, stalled)
         self._worsening = Worsening(rules, ledger, engine, self.openings)
         self._doubts: list[str] = []
         self.touched: frozenset[str] = frozenset()
@@ -158,7 +150,8 @@ class Triage:
     ) -> Judged | Later | None:
         """What a look of our own found; nobody outside can say these things."""
         if signal.kind in OF_JOBS:
-            return self._judge_job(connection, view, signal, now)
+            judge = self._jobs.judge if self._jobs.takes(signal.kind) else self._judge_one
+            return judge(connection, view, signal, now)
         if signal.kind == PASSED:
             with savepoint(connection):
                 return called_off.judge(connection, self._engine, self._journal, self._inventory, signal, now)
@@ -170,64 +163,6 @@ class Triage:
         if signal.kind in TOLD or signal.kind == SLOW:
             return tell(connection, signal, now, dry_run=self._engine.dry_run), None
         return self._judge_one(connection, view, signal, now)
-
-    def _judge_job(
-        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
-    ) -> Judged | Later | None:
-        """What was seen of a job."""
-        if signal.kind in KINDS and self._crashes is not None:
-            return self._judge_end(connection, view, signal, self._crashes, now)
-        if signal.kind == LOST_RUN and self._keeper is not None:
-            return self._keeper.judge(connection, signal, now)
-        if signal.kind == JOB_STALLED and self._stalled is not None:
-            with savepoint(connection):
-                return self._stalled.judge(connection, signal, now)
-        if signal.kind == FORENSICS:
-            return self._judge_readings(connection, view, signal, now)
-        return self._judge_one(connection, view, signal, now)
-
-    def _judge_end(
-        self, connection: sa.Connection, view: StoreView, signal: Signal, crashes: Crashes, now: float
-    ) -> Judged | None:
-        """The end of a job: what becomes of the job, then of machines that it makes suspect."""
-        with savepoint(connection):
-            judged = crashes.judge(connection, signal, now)
-            if judged is None:
-                return None
-            found = crashes.suspects(connection, signal, now)
-            return self._suspect(connection, view, signal, judged, found, now)
-
-    def _judge_readings(
-        self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
-    ) -> Judged | None:
-        """What the nodes of a crashed job did: recorded, and held against the one that is named clearly."""
-        if laid_over.is_too_early(connection, signal):
-            return None
-        books = connection, self._journal, self._inventory, signal, now
-        with savepoint(connection):
-            judged, struck = laid_over.record(*books), laid_over.strike(*books)
-            if struck is None or self._crashes is None:
-                return judged
-            found = self._crashes.suspected(connection, [struck], now)
-            return self._suspect(connection, view, signal, judged, found, now)
-
-    def _suspect(
-        self,
-        connection: sa.Connection,
-        view: StoreView,
-        signal: Signal,
-        judged: Judged,
-        found: Sequence[tuple[Machine, str]],
-        now: float,
-    ) -> Judged:
-        """Put an incident on the books for each machine that is suspect by now."""
-        sentences, incident = [judged[0]], judged[1]
-        for machine, why in found:
-            decision = suspect(machine, why, self._rules, view.of(machine))
-            opened = self.openings.suspect(connection, view, signal, machine, decision, now)
-            sentences.append(decision.sentence)
-            incident = incident or opened.id
-        return "; ".join(sentences), incident
 
     def _judge_one(
         self, connection: sa.Connection, view: StoreView, signal: Signal, now: float
