@@ -280,6 +280,7 @@ class World(River):
         if worker is None or not self._in_service(row.node):
             return
         now = self.clock.now()
+        self._hear()  # as all the time before, in which nobody looked
         self._silent[row.node] = frozenset(row.silent)
         self._settling_until = now + SETTLED_S
         self.slurm.hush(worker, silent="slurmd" in row.silent)
