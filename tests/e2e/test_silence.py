@@ -55,6 +55,7 @@ def test_a_frozen_host_never_leaves_two_copies_of_its_job(site: Site) -> None:
     finally:
         site.lab.inject.power(node, False)
         site.lab.inject.power(node, True)
+    site.lab.slurm("scontrol", "update", f"jobid={job.address}", "starttime=now")  # else 2 minutes after it
     assert_copies_follow(site, job)
     assert sick not in runs(site, job, 1) or site.node_of(sick) != node
 
