@@ -124,7 +124,8 @@ def decide(signal: Signal, node: Machine | None, rules: Rules, situation: Situat
         page=bool(recalled and recalled.stop),
     )
     limited = _limited(decision, node, situation)
-    if limited.action != "act" or node.fenced_by is not None:  # one that is out already takes no job
+    # one that is out already takes no job, and a site that says `now` waits for no other node
+    if limited.action != "act" or node.fenced_by is not None or timing == "now":
         return limited
     settles = situation.settles(signal.kind)
     return _held(decision, f"{rule.cause}: {settles}", "settles") if settles else limited

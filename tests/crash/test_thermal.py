@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from remediator.model.faults import GPU_HOT, GPU_SLOWDOWN
 from remediator.model.incident import COMMON_CAUSE, Incident
 from remediator.observe.metrics import Metrics
+from remediator.policy import rules
 from remediator.run.thresholds import Thresholds
 from remediator.settings import BreakerSettings, Budgets, GuardLimits, GuardSettings, Limit, Webhook
 from remediator.settings.limits import MachineLimits
@@ -28,8 +29,10 @@ ALSO_BAD = (float("nan"), float("inf"), -1)
 class Site:
     """A river, and a Prometheus that has read each of its GPUs every 30 s for the last quarter of an hour."""
 
-    def __init__(self, folder: Path, budgets: Budgets | None = None, glob: str = "") -> None:
-        self.river = River(folder, budgets=budgets, glob=glob)
+    def __init__(
+        self, folder: Path, budgets: Budgets | None = None, glob: str = "", policy: rules.Rules | None = None
+    ) -> None:
+        self.river = River(folder, budgets=budgets, glob=glob, policy=policy)
         self.prometheus = FakePrometheus()
         self.thresholds = Thresholds(
             self.prometheus, self.river.inventory(), self.river._submit, Metrics(), self.river.own
@@ -193,6 +196,15 @@ def test_hard_heat_waits_for_nobody_who_could_follow(tmp_path: Path) -> None:
     assert drained(site) == set()
     site.masks["gpu-0"] = 0x40
     site.go_on(90, "gpu-0", fault=GPU_SLOWDOWN)
+    assert drained(site) == {"w-gpu-0"}
+
+
+def test_soft_heat_acts_at_once_where_the_site_says_now(tmp_path: Path) -> None:
+    overlay = tmp_path / "now.yaml"
+    overlay.write_text("version: 1\nrules: {thermal-hot: {timing: now}}\n")
+    site = Site(tmp_path, SETTLED, policy=rules.load(overlay=overlay))
+    site.values["gpu-0"] = (82,)
+    site.go_on(90, "gpu-0")
     assert drained(site) == {"w-gpu-0"}
 
 
