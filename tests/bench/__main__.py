@@ -54,12 +54,14 @@ def main(
     if unknown:
         raise typer.BadParameter(f"unknown: {', '.join(unknown)}; there are {', '.join(NAMES)}")
     result = Result(machine.describe(cache_root()) | {"load_before": machine.load()})
-    with console.status("starting") as status:
-        _run(result, wanted, quick=quick, lab=Lab(lab), status=status)
-    result.machine["load_after"] = machine.load()
-    if json is not None:  # before it is shown: minutes of measuring are in it
-        result.save(json, samples=True)
-    result.show(console)
+    try:
+        with console.status("starting") as status:
+            _run(result, wanted, quick=quick, lab=Lab(lab), status=status)
+    finally:  # minutes of measuring are in it, also when the lab does not come up after them
+        result.machine["load_after"] = machine.load()
+        if json is not None:
+            result.save(json, samples=True)
+        result.show(console)
     if save_baseline:
         result.save(BASELINE, samples=False)
         readme.write()

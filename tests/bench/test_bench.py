@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from deploy.lab.errors import LabError
+from tests.bench import __main__ as bench
 from tests.bench import report
 from tests.bench.ctldlog import CtldLog
 from tests.bench.figures import Figure, Goal, percentile
@@ -81,3 +83,17 @@ def test_a_figure_that_was_nothing_before_is_shown_beside_it(monkeypatch: pytest
     shown = console.export_text()
     assert "-50 %" in shown
     assert "inf" not in shown
+
+
+def test_a_lab_that_does_not_come_up_takes_away_nothing_that_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(result: report.Result, *_args: object, **_rest: object) -> None:
+        result.figures.append(Figure("measured before", "ms", (1.0,)))
+        raise LabError("no lab here")
+
+    monkeypatch.setattr(bench, "_run", run)
+    with pytest.raises(LabError):
+        bench.main(["intake", "memory"], json=tmp_path / "all.json", save_baseline=True)
+    assert "measured before" in (tmp_path / "all.json").read_text()
+    assert "measured before" in capsys.readouterr().out
