@@ -189,11 +189,15 @@ def _nodes() -> list[dict[str, Any]]:
 
 
 def _node(name: str) -> list[dict[str, Any]]:
-    """Asked for by name, pyslurm tells an unknown node and a failure alike."""
+    """Asked for by name, pyslurm tells an unknown node and a failure alike, and MIXED may be what was true
+    when somebody last listed all nodes.
+    """
     try:
-        return [_fields(_slurm().Node.load(name), _NODE)]
+        found = [_fields(_slurm().Node.load(name), _NODE)]
     except _slurm().RPCError:
-        return [node for node in _nodes() if node["name"] == name]
+        found = []
+    known = any("MIXED" not in node["state"] for node in found)
+    return found if known else [node for node in _nodes() if node["name"] == name]
 
 
 def _jobs() -> list[dict[str, Any]]:

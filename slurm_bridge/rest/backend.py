@@ -40,9 +40,11 @@ class RestSlurm:
     # reads
 
     def node(self, name: str, *, deadline: float) -> SlurmNode | None:
-        """See SlurmPort."""
+        """See SlurmPort. Without flags the answer about one node is MIXED by how many cores were in use when
+        somebody last listed all nodes, hours after its jobs have ended or it was set DOWN.
+        """
         self._rest.start(deadline)
-        answer = self._rest.get(f"node/{names.node_name(name)}")
+        answer = self._rest.get(f"node/{names.node_name(name)}?flags=DETAIL")
         doing = f"read node {name}"
         if ESLURM_INVALID_NODE_NAME in error_numbers(answer):
             return None

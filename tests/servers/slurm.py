@@ -144,7 +144,8 @@ def _only_child(pid: int) -> int | None:
 class SlurmServer:
     """One Slurm cluster in its own mount, net, pid, uts and ipc namespaces.
 
-    `socket` is slurmrestd's Unix socket as seen from outside; logs are plain files under `io`.
+    `socket` is slurmrestd's Unix socket as seen from outside; logs are plain files under `io`. `zone` is the
+    TZ that slurmctld is started with from then on, "" for none.
     """
 
     def __init__(self, root: Path, *, kill_wait: int = 6, min_job_age: int = 300, extra: str = "") -> None:
@@ -156,6 +157,7 @@ class SlurmServer:
         self.url = "http+unix://" + quote(str(self.socket), safe="")
         self.kill_wait = kill_wait
         self.min_job_age = min_job_age
+        self.zone = ""
         self._root = root
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._box: subprocess.Popen[bytes] | None = None
@@ -265,7 +267,7 @@ class SlurmServer:
     def start_ctld(self) -> None:
         """Start slurmctld and wait until it answers."""
         self._spawn("slurmctld", self.ctld_log, "setpriv", "--reuid=slurm", "--regid=slurm", "--init-groups",
-                    "slurmctld", "-D")  # fmt: skip
+                    "slurmctld", "-D", env={"TZ": self.zone} if self.zone else {})  # fmt: skip
         wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False), 90)
 
     def restart_ctld(self, signum: int = signal.SIGTERM) -> None:

@@ -98,10 +98,10 @@ GOOD: dict[str, Reply] = {
 def slurmrestd(
     overrides: Mapping[str, Reply] = MappingProxyType({}), *, newest: int = 45
 ) -> Callable[[Request], Reply]:
-    """Answer from GOOD, or from `overrides` keyed by path."""
+    """Answer from GOOD, or from `overrides` keyed by path without what follows a question mark."""
 
     def answer(request: Request) -> Reply:
-        version, _, path = request.path.removeprefix("/slurm/v0.0.").partition("/")
+        version, _, path = request.path.partition("?")[0].removeprefix("/slurm/v0.0.").partition("/")
         if int(version) > newest:
             return ENDPOINT_MISSING
         return overrides.get(path) or GOOD.get(path, ENDPOINT_MISSING)
