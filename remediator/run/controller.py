@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from remediator.actuators.acceptance import Acceptance, PodBench
 from remediator.actuators.cluster import KubeCluster
@@ -293,7 +293,7 @@ class Controller:
         pools = self.settings.pools.items()
         return Clocks({name: pool.checkpoint_glob for name, pool in pools if pool.checkpoint_glob})
 
-    def _app(self) -> FastAPI:
+    def _app(self) -> Starlette:
         http = self.settings.http
         self.metrics.agents_heard(self.heartbeats.count)
         auth = AgentAuth(
@@ -317,7 +317,7 @@ class Controller:
             metrics=self.metrics,
             clock=self.clock,
         )
-        doors = [pushes.router(), alerts.router()]
+        doors = [pushes.route(), alerts.route()]
         return create_app(health=self.health, metrics=self.metrics, doors=doors)
 
     def _silence(self) -> Silence:

@@ -6,45 +6,40 @@ from collections.abc import Sequence
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from remediator.observe.health import Health, Report
 from remediator.observe.metrics import Metrics
-from remediator.web.replies import install
+from remediator.web.replies import HANDLERS
 
 THREADS = 4
 
 
-def create_app(*, health: Health, metrics: Metrics, doors: Sequence[APIRouter] = ()) -> FastAPI:
-    """The application with one router per door; errors are answered as JSON without tracebacks."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    install(app)
-    for door in (*doors, _probes(health, metrics)):
-        app.include_router(door)
-    return app
+def create_app(*, health: Health, metrics: Metrics, doors: Sequence[Route] = ()) -> Starlette:
+    """The application with one route per door; errors are answered as JSON without tracebacks."""
+    routes = [*doors, *_probes(health, metrics)]
+    return Starlette(routes=routes, exception_handlers=HANDLERS)
 
 
-def _probes(health: Health, metrics: Metrics) -> APIRouter:
-    router = APIRouter()
+def _probes(health: Health, metrics: Metrics) -> list[Route]:
     threads = CapacityLimiter(THREADS)  # apart from the doors': probes answer while pushes wait for the store
 
-    @router.get("/healthz")
     async def healthz(request: Request) -> PlainTextResponse:
         return _text("healthz", health.live(), verbose="verbose" in request.query_params)
 
-    @router.get("/readyz")
     async def readyz(request: Request) -> PlainTextResponse:
         report = await run_sync(health.readiness, limiter=threads)
         return _text("readyz", report, verbose="verbose" in request.query_params)
 
-    @router.get("/metrics")
-    async def numbers() -> PlainTextResponse:
+    async def numbers(_request: Request) -> PlainTextResponse:
         page = await run_sync(metrics.render, limiter=threads)
         return PlainTextResponse(page, media_type=CONTENT_TYPE_LATEST)
 
-    return router
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", numbers)]
 
 
 def _text(name: str, report: Report, *, verbose: bool) -> PlainTextResponse:

@@ -7,8 +7,9 @@ from functools import partial
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from remediator.clock import Clock
 from remediator.errors import RemediatorError
@@ -58,11 +59,9 @@ class Pushes:
         self._body_cap = body_cap
         self._threads = CapacityLimiter(THREADS)
 
-    def router(self) -> APIRouter:
-        """The routes of this door."""
-        router = APIRouter()
-        router.add_api_route("/v1/signals", self._post, methods=["POST"])
-        return router
+    def route(self) -> Route:
+        """Where this door is."""
+        return Route("/v1/signals", self._post, methods=["POST"])
 
     async def _post(self, request: Request) -> Response:
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ExceptionHandler
 
 from remediator.errors import BadInput, RemediatorError, Retry
 from remediator.observe.logs import logger
@@ -33,13 +36,6 @@ class TooLong(BadInput):
 
 class TooSlow(BadInput):
     """The body did not arrive in time."""
-
-
-def install(app: FastAPI) -> None:
-    """Make `app` answer every error in the same form."""
-    app.add_exception_handler(RemediatorError, _ours)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
 
 
 def outcome(error: RemediatorError) -> str:
@@ -78,3 +74,11 @@ def _unexpected(_request: Request, _error: Exception) -> Response:
 def _json(status: int, error: str, *, field: str = "", headers: dict[str, str] | None = None) -> Response:
     content = {"error": error, "field": field} if field else {"error": error}
     return JSONResponse(content, status, headers)
+
+
+HANDLERS: Final[Mapping[type[Exception], ExceptionHandler]] = {
+    RemediatorError: _ours,
+    HTTPException: _http,
+    Exception: _unexpected,
+}
+"""They answer every error in the same form."""

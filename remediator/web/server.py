@@ -6,7 +6,7 @@ import socket
 import threading
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from remediator.errors import BadInput, GiveUp
 
@@ -20,7 +20,7 @@ LONGEST_HEADERS = 32 * 1024
 class HttpServer:
     """An application on an address; `start` returns once it listens, `stop` once it has gone quiet."""
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
         self._host = host
         self._port = port
         self._server = _Server(_config(app))
@@ -81,7 +81,7 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-def _config(app: FastAPI) -> uvicorn.Config:
+def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",

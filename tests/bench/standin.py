@@ -63,7 +63,7 @@ class StandIn:
         self._heartbeats = Heartbeats(self._clock)
         self._intake = Intake(self._store, lambda _rows, _seconds: self._inbox.nudge(), self._clock)
         self.loop = self._loop()
-        doors = [self._pushes().router(), self._alerts(folder).router()]
+        doors = [self._pushes().route(), self._alerts(folder).route()]
         app = create_app(health=Health(self._clock), metrics=self._metrics, doors=doors)
         self._server = HttpServer(app, "127.0.0.1", 0)
 

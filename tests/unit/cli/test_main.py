@@ -93,7 +93,7 @@ def test_topic_loads_only_its_own_libraries() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from remediator.cli.main import app;"
         "CliRunner().invoke(app, ['xid', 'parse'], input=''); CliRunner().invoke(app, ['config', 'example']);"
-        "print([m for m in ('kubernetes', 'fastapi', 'sqlalchemy') if m in sys.modules])"
+        "print([m for m in ('kubernetes', 'starlette', 'sqlalchemy') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
@@ -110,7 +110,7 @@ def test_verbs_that_read_the_store_or_the_policy_load_no_server_and_no_cluster_c
         "import sys; from typer.testing import CliRunner; from remediator.cli.main import app\n"
         "for line in sys.argv[1:]:\n"
         "    done = CliRunner().invoke(app, line.split())\n"
-        "    print(line, done.exit_code, *({'kubernetes', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+        "    print(line, done.exit_code, *({'kubernetes', 'starlette', 'uvicorn'} & set(sys.modules)))"
     )
     read = ("incidents list", "audit verify", "node gpu-0", "policy check", "policy explain 79")
     done = subprocess.run(

@@ -99,7 +99,7 @@ class Door:
             metrics=metrics,
             clock=clock,
         )
-        doors = [alerts.router()]
+        doors = [alerts.route()]
         self.server = HttpServer(
             create_app(health=Health(clock), metrics=metrics, doors=doors), "127.0.0.1", 0
         )

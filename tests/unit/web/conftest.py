@@ -29,7 +29,7 @@ def port(world: World) -> Iterator[int]:
         clock=world.clock,
         body_cap=BODY_CAP,
     )
-    app = create_app(health=world.health, metrics=world.metrics, doors=[pushes.router()])
+    app = create_app(health=world.health, metrics=world.metrics, doors=[pushes.route()])
     server = HttpServer(app, "127.0.0.1", 0)
     yield server.start()
     world.commit.set()

@@ -63,7 +63,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
         metrics=world.metrics,
         clock=world.clock,
     )
-    app = create_app(health=world.health, metrics=world.metrics, doors=[alerts.router()])
+    app = create_app(health=world.health, metrics=world.metrics, doors=[alerts.route()])
     server = HttpServer(app, "127.0.0.1", 0)
     door.port = server.start()
     yield door
@@ -169,7 +169,7 @@ def test_nobody_is_let_in_without_a_token_file() -> None:
         metrics=world.metrics,
         clock=world.clock,
     )
-    app = create_app(health=world.health, metrics=world.metrics, doors=[alerts.router()])
+    app = create_app(health=world.health, metrics=world.metrics, doors=[alerts.route()])
     server = HttpServer(app, "127.0.0.1", 0)
     port = server.start()
     try:
