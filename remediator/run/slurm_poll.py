@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from remediator.clock import Clock
 from remediator.errors import RemediatorError
@@ -74,23 +75,34 @@ class SlurmPoll:
         self._wake.set()
 
     def poll(self) -> None:
-        """One look."""
+        """One look; settings that cannot be read keep nobody from seeing the nodes."""
         names = self._names
+        self._try(partial(self._look_at_settings, every_s=self._idle_s if names else 0.0))
+        if names:
+            self._try(partial(self._look_at_nodes, names))
+        else:
+            self._see({})
+
+    def _try(self, look: Callable[[], None]) -> None:
         try:
-            self._look_at_settings(every_s=self._idle_s if names else 0.0)
-            found = {name: self._look(name) for name in sorted(names)}
+            look()
         except RemediatorError as error:
             log.warning("Slurm does not answer", problem=str(error))
-            return
-        self._answered = self._clock.steady()
-        before, self._view = self._view, SlurmView(found)
-        if _facts(before) != _facts(self._view):
-            self._changed()
 
     def _look_at_settings(self, every_s: float) -> None:
         now = self._clock.steady()
         if self._config is None or now - self._config[0] >= every_s:
             self._config = now, self._port.config(deadline=DEADLINE_S)
+            self._answered = self._clock.steady()
+
+    def _look_at_nodes(self, names: frozenset[str]) -> None:
+        self._see({name: self._look(name) for name in sorted(names)})
+        self._answered = self._clock.steady()
+
+    def _see(self, found: dict[str, Drained]) -> None:
+        before, self._view = self._view, SlurmView(found)
+        if _facts(before) != _facts(self._view):
+            self._changed()
 
     def _look(self, name: str) -> Drained:
         node = self._port.node(name, deadline=DEADLINE_S)

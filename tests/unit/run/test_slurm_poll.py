@@ -111,6 +111,20 @@ def test_half_an_answer_is_none(world: World) -> None:
     assert world.seen() == {}
 
 
+def test_settings_that_cannot_be_read_hide_no_node(world: World) -> None:
+    world.poll.watch(BOTH)
+
+    def no_settings(op: str, _target: str) -> None:
+        if op == "config":
+            raise Retry("slurmctld is busy")
+
+    world.slurm.before = no_settings
+    world.slurm.drain("w-0", "remediator: i1 x", deadline=5.0)
+    world.poll.poll()
+    assert world.seen()["w-0"] == (True, "remediator: i1 x")
+    assert (world.poll.age(), world.poll.config()) == (0.0, None)
+
+
 def test_before_the_first_answer_it_is_infinitely_old(world: World) -> None:
     assert world.poll.age() == float("inf")
     world.poll.poll()
