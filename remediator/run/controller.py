@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -39,6 +38,7 @@ from remediator.run.crashes import Crashes
 from remediator.run.drains import LastList
 from remediator.run.failpoint import from_environment
 from remediator.run.forensics import Forensics
+from remediator.run.garbage import Garbage
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inbox import Inbox
 from remediator.run.leader import Leader, lock_file
@@ -95,8 +95,7 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: controller.loop.stop())
     controller.start()
-    gc.collect()
-    gc.freeze()  # what is there for good is not looked through again: that would stop every thread for 0.1 s
+    controller.garbage.settle()
     try:
         controller.loop.run()
     except Fenced as error:
@@ -111,7 +110,7 @@ class Controller:
         self.settings = settings
         self.clock = SystemClock()
         self.health, self.metrics = Health(self.clock), Metrics()
-        self.inbox = Inbox()
+        self.inbox, self.garbage = Inbox(), Garbage(self.clock)
         self.site_policy = SitePolicy(settings.policy.overlay, self.metrics, self.inbox.nudge)
         self.policy = self.site_policy.rules
         self._lock = lock_file(settings.store.url)
@@ -283,7 +282,8 @@ class Controller:
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
         core = Core(self.store, engine, triage, journal, self.outage.says, self.site_policy)
         beat = self.health.loop("core", CORE_LIMIT_S)
-        return CoreLoop(core, self.inbox, self.poll, self.clock, self.workers.submit, beat, self.metrics)
+        submit, sweep = self.workers.submit, self.garbage.sweep
+        return CoreLoop(core, self.inbox, self.poll, self.clock, submit, beat, self.metrics, sweep)
 
     def _keep_looks(self, node: str, looks: Sequence[CheckpointLook], now: float) -> None:
         with self.store.write() as connection:
@@ -303,7 +303,7 @@ class Controller:
         )
         pushes = Pushes(
             auth=auth,
-            submit=self.intake.submit,
+            hand_in=self.intake.hand_in,
             heartbeat=self.heartbeats.heard,
             looks=self._keep_looks,
             metrics=self.metrics,
@@ -312,7 +312,8 @@ class Controller:
         )
         alerts = Alerts(
             settings=self.settings.webhook,
-            submit=self.thresholds.submit,
+            hand_in=self.intake.hand_in,
+            taken=self.thresholds.stored,
             incomplete=self.backfill.ask,
             metrics=self.metrics,
             clock=self.clock,

@@ -43,8 +43,8 @@ class NewRules(Protocol):
 @dataclass(frozen=True)
 class Turn:
     """What one turn did: work for the workers, when to come back at the latest, and sentences for the log.
-    `waiting` signals have yet to be judged, with their companions; `doubts` says in one word each why signals
-    led to nothing.
+    `waiting` signals have yet to be judged, with their companions; at `more` nobody has looked yet. `doubts`
+    says in one word each why signals led to nothing.
     """
 
     calls: tuple[Call, ...]
@@ -55,6 +55,7 @@ class Turn:
     entries: tuple[Entry, ...]
     waiting: int = 0
     doubts: tuple[str, ...] = ()
+    more: bool = False
 
 
 class Core:
@@ -109,7 +110,7 @@ class Core:
             for answer in answers:
                 self._engine.apply(connection, moved(answer, known.get(answer.call.place, 0.0)), now)
             asked = self._commands.carry_out(connection, now)
-            judged, more = self._triage.judge(connection, now)
+            judged, more = self._triage.judge(connection, now, lambda: self._store.is_wanted)
             storms = bool(judged) and not (asked or newer) and now < self._all_at + ALL_S
             among = self._triage.touched if storms else None
             admitted = self._triage.openings.reconsider(connection, now, among)
@@ -128,7 +129,7 @@ class Core:
         sentences = tuple(judged + admitted)
         entries = self._journal.take()
         doubts = self._triage.doubts
-        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, entries, waiting, doubts)
+        return Turn(tuple(calls), wake_at, sentences, open_incidents, treated, entries, waiting, doubts, more)
 
     def _adopt(self, connection: sa.Connection, newer: Rules | None, now: float) -> None:
         """A changed overlay counts from the next signal on; what is decided stays decided."""

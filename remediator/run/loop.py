@@ -20,6 +20,8 @@ from remediator.workflow.journal import NAMES
 STORE_PAUSE_S = 0.5
 ASIDE_S = 0.05
 """How long the core stands aside for calls it has handed out; most have left by then."""
+MOST_ASIDE_S = 0.25
+"""In a storm of signals their senders get as much time as the core took, or this if it took more."""
 LOUD = frozenset(
     {"overdue", "incident-held", "condition-lost", "incident-yields", "clock-set", "policy-changed"}
 )
@@ -28,7 +30,9 @@ log = logger(stage="core")
 
 
 class CoreLoop:
-    """Runs turns until stopped; `submit` takes the calls a turn hands out."""
+    """Runs turns until stopped; `submit` takes the calls that a turn hands out, `sweep` is called after one
+    that found nothing to do.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class CoreLoop:
         submit: Callable[[Call], None],
         beat: Callable[[], None],
         metrics: Metrics,
+        sweep: Callable[[], None],
     ) -> None:
         self._core = core
         self._inbox = inbox
@@ -47,6 +52,7 @@ class CoreLoop:
         self._submit = submit
         self._beat = beat
         self._metrics = metrics
+        self._sweep = sweep
         self._jumps = Jumps(clock)
         self._stopping = False
 
@@ -62,6 +68,7 @@ class CoreLoop:
         while not self._stopping:
             answers += self._inbox.gather(pause)
             jump += self._jumps.seconds()
+            began = self._clock.steady()
             try:
                 turn = self._core.turn(self._clock.now(), answers, self._poll.view(), jump)
             except Retry as error:
@@ -75,6 +82,10 @@ class CoreLoop:
             self._tell(answers, turn)
             answers, jump = [], 0.0
             self._poll.watch(turn.treated)
+            if turn.more:
+                self._clock.sleep(min(self._clock.steady() - began, MOST_ASIDE_S))
+            elif not (turn.calls or turn.sentences):
+                self._sweep()
             # At most: the clock may have been set back since.
             pause = min(max(0.0, turn.wake_at - self._clock.now()), RECONSIDER_S)
 

@@ -73,6 +73,10 @@ class Thresholds:
     def submit(self, signals: Sequence[Signal]) -> None:
         """Hand over to the intake, and note which alerts have to be asked about."""
         self._submit(signals)
+        self.stored(signals)
+
+    def stored(self, signals: Sequence[Signal]) -> None:
+        """Note which of these, that the intake has taken, have to be asked about."""
         found = [one for one in signals if one.kind in ASKED_AGAIN and one.source in ALERTS]
         if found and self._note(found):
             self._wake.set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -38,10 +39,12 @@ from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 
-MOST, PAGE = 500, 100
+MOST, PAGE = 500, 50
 """Signals that a turn judges, after which the next one comes at once, and that are read together."""
 OPENINGS = 200
-"""Incidents that a turn opens, at some milliseconds each: the senders of new signals wait for its commit."""
+"""Incidents that a turn opens, at some milliseconds each."""
+FEW, FEW_OPENINGS = 50, 5
+"""How many it judges and opens at least while senders of new signals wait for its commit."""
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
 CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
@@ -89,21 +92,25 @@ class Triage:
         """Why signals of the last judgement lead to nothing: a word for each that is unknown in some way."""
         return tuple(self._doubts)
 
-    def judge(self, connection: sa.Connection, now: float) -> tuple[list[str], bool]:
+    def judge(
+        self, connection: sa.Connection, now: float, is_wanted: Callable[[], bool] = lambda: False
+    ) -> tuple[list[str], bool]:
         """Judge what is new: one sentence per signal, and whether there may be more. One that waits, for its
-        companions or for its node's boot to settle, stands before no other.
+        companions or for its node's boot to settle, stands before no other. It ends early when `is_wanted`
+        says that others wait for the store.
         """
         view = StoreView(connection, self._ledger, now, dry_run=self._engine.dry_run)
         self._doubts = []
         verdicts: list[signals.Verdict] = []
         later: dict[int, float] = {}
         last, more = signals.FIRST, True
-        while more and len(verdicts) + len(later) < MOST and view.openings < OPENINGS:
+        share = Share(is_wanted)
+        while more and not share.is_taken(view.openings):
             page = signals.unhandled(connection, last, PAGE, now)
             more = len(page) == PAGE
             view.meet(self._machines(signal for _, signal in page))
             for last, signal in page:
-                if view.openings >= OPENINGS:
+                if share.is_taken(view.openings):
                     more = True
                     break
                 verdict = self._verdict(connection, view, signal, now)
@@ -114,6 +121,7 @@ class Triage:
                 elif verdict is not None:
                     sentence, incident = verdict
                     verdicts.append(signals.Verdict(last.row, sentence, incident))
+                share.judged = len(verdicts) + len(later)
         signals.settle(connection, now, verdicts)
         signals.defer(connection, later)
         self.touched = frozenset(verdict.incident for verdict in verdicts if verdict.incident)
@@ -141,6 +149,7 @@ class Triage:
         except sa.exc.OperationalError:
             raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
+            self._ledger.changed()  # what it drew is taken back
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
             why = f"internal error {type(error).__name__}: {signal.node} is left alone, see the log"
             return self._doubt("internal-error", why)
@@ -273,6 +282,20 @@ class Triage:
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
+
+
+@dataclass
+class Share:
+    """How much one turn takes on itself: less while others wait for the store."""
+
+    is_wanted: Callable[[], bool]
+    judged: int = 0
+
+    def is_taken(self, openings: int) -> bool:
+        """Whether the next signal, after so many openings, is for the next turn."""
+        if self.judged >= MOST or openings >= OPENINGS:
+            return True
+        return (self.judged >= FEW or openings >= FEW_OPENINGS) and self.is_wanted()
 
 
 def _noted(signal: Signal) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from remediator.clock import Clock
@@ -17,6 +18,8 @@ from remediator.store.signals import insert_new
 MAX_ROWS = 500
 MAX_WAITING = 20_000
 STALL_S = 10.0
+TOO_LONG = "the store takes too long"
+HandIn = Callable[[Sequence[Signal]], Future[None]]
 log = logger(stage="intake")
 
 
@@ -25,8 +28,10 @@ class _Ticket:
     """One submitter's signals and the news of their commit."""
 
     signals: Sequence[Signal]
-    done: threading.Event = field(default_factory=threading.Event)
-    error: RemediatorError | None = None
+    done: Future[None] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.done.set_running_or_notify_cancel()  # a sender that gives up cancels nothing
 
 
 class Intake:
@@ -53,17 +58,22 @@ class Intake:
 
     def submit(self, signals: Sequence[Signal]) -> None:
         """Return once the signals are committed; Retry when they are not (the sender must send again)."""
-        if not signals:
-            return
+        try:
+            self.hand_in(signals).result(STALL_S)
+        except TimeoutError:
+            raise Retry(TOO_LONG, after=1.0) from None
+
+    def hand_in(self, signals: Sequence[Signal]) -> Future[None]:
+        """As `submit`, for who can wait otherwise than in a thread of its own."""
         ticket = _Ticket(signals)
         try:
-            self._queue.put_nowait(ticket)
+            if signals:
+                self._queue.put_nowait(ticket)
+            else:
+                ticket.done.set_result(None)
         except queue.Full:
-            raise Retry("intake is full", after=1.0) from None
-        if not ticket.done.wait(STALL_S):
-            raise Retry("the store takes too long", after=1.0)
-        if ticket.error is not None:
-            raise ticket.error
+            ticket.done.set_exception(Retry("intake is full", after=1.0))
+        return ticket.done
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -93,8 +103,10 @@ class Intake:
         if error is None:  # before the senders: the core shall not wait for their answers to be written
             self._committed(len(rows), self._clock.steady() - began)
         for ticket in batch:
-            ticket.error = error
-            ticket.done.set()
+            if error is None:
+                ticket.done.set_result(None)
+            else:
+                ticket.done.set_exception(error)
 
     def _store_all(self, rows: list[Signal]) -> RemediatorError | None:
         try:

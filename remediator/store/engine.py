@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,12 @@ class Store:
         self.engine = _engine(url, _READER if read_only else _writer())
         self.dialect = self.engine.dialect.name
         self._writer = threading.Lock()
+        self._waiting: deque[None] = deque()  # one of each thread that waits for the lock
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether another thread waits for the transaction that is being written to end."""
+        return bool(self._waiting)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
@@ -59,13 +66,16 @@ class Store:
         """
         if self.dialect != "sqlite":
             yield
-        elif not self._writer.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+            return
+        self._waiting.append(None)
+        taken = self._writer.acquire(timeout=BUSY_TIMEOUT_MS / 1000)
+        self._waiting.pop()
+        if not taken:
             raise Retry("store: another thread has been writing for too long", after=0.5)
-        else:
-            try:
-                yield
-            finally:
-                self._writer.release()
+        try:
+            yield
+        finally:
+            self._writer.release()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

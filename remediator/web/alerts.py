@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,40 +14,45 @@ from starlette.routing import Route
 
 from remediator.clock import Clock
 from remediator.errors import RemediatorError
+from remediator.model.signal import Signal
 from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
 from remediator.settings import Webhook
 from remediator.signals.alertmanager import read_notification, told
 from remediator.signals.episodes import Converted, convert
-from remediator.web.body import read_body
-from remediator.web.pushes import Submit
+from remediator.signals.intake import HandIn
+from remediator.web.body import SMALL, read_body
 from remediator.web.replies import TooLong, outcome
+from remediator.web.stored import stored
 from remediator.web.tokens import TokenFiles
 
 SOURCE: Final = "webhook"
-THREADS = 64  # most of them only wait for the intake's next commit
+THREADS = 4  # for long notifications: the door takes others meanwhile
 log = logger(stage="web")
 
 
 class Alerts:
     """Alertmanager's door.
 
-    `submit` returns once the signals are committed, or raises Retry. `incomplete` is called when alerts
-    were left out of a notification, or had to be: the backfill should look at once.
+    What `hand_in` returns is done once the signals are committed, and `taken` is told of them then.
+    `incomplete` is called when alerts were left out of a notification, or had to be: the backfill should look
+    at once.
     """
 
     def __init__(
         self,
         *,
         settings: Webhook,
-        submit: Submit,
+        hand_in: HandIn,
+        taken: Callable[[Sequence[Signal]], None],
         incomplete: Callable[[], None],
         metrics: Metrics,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._tokens = TokenFiles(settings.token_paths)
-        self._submit = submit
+        self._hand_in = hand_in
+        self._taken = taken
         self._incomplete = incomplete
         self._metrics = metrics
         self._clock = clock
@@ -79,10 +84,15 @@ class Alerts:
         except TooLong:
             self._incomplete()
             raise
-        return await run_sync(partial(self.take, body), limiter=self._threads)
+        if len(body) <= SMALL:
+            found = self._read(body)
+        else:
+            found = await run_sync(partial(self._read, body), limiter=self._threads)
+        await stored(self._hand_in(found.signals))
+        self._taken(found.signals)
+        return found
 
-    def take(self, body: bytes) -> Converted:
-        """Hand one notification over and wait for its commit."""
+    def _read(self, body: bytes) -> Converted:
         notification = read_notification(body)
         too_many = len(notification.entries) > self._settings.alerts_cap
         if notification.truncated or too_many:
@@ -92,5 +102,4 @@ class Alerts:
         found = convert(told(notification.entries), self._settings, SOURCE, self._clock.now())
         if found.refused:
             log.warning("alerts refused", reasons=dict(found.refused))
-        self._submit(found.signals)
         return found

@@ -10,6 +10,8 @@ from remediator.errors import BadInput
 from remediator.web.replies import TooLong, TooSlow
 
 DEADLINE_S = 10.0
+SMALL = 16 * 1024
+"""Bytes of a body that is taken apart at once: a thread for it would take longer than that does."""
 
 
 async def read_body(request: Request, cap: int, deadline_s: float = DEADLINE_S) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -14,19 +13,20 @@ from starlette.routing import Route
 from remediator.clock import Clock
 from remediator.errors import RemediatorError
 from remediator.model.checkpoint import CheckpointLook
-from remediator.model.signal import AgentPush, Signal
+from remediator.model.signal import AgentPush
 from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
+from remediator.signals.intake import HandIn
 from remediator.web.auth import AgentAuth, Reviewed
-from remediator.web.body import read_body
+from remediator.web.body import SMALL, read_body
 from remediator.web.parse import parse_push, to_signals
 from remediator.web.replies import Refused, outcome
+from remediator.web.stored import stored
 
 SOURCE = "agent"
-THREADS = 64  # most of them only wait for the intake's next commit
+THREADS = 64  # most of them wait for the API server to vouch for a token
 log = logger(stage="web")
 
-Submit = Callable[[Sequence[Signal]], None]
 Heartbeat = Callable[[str, str, float], None]
 Looks = Callable[[str, Sequence[CheckpointLook], float], None]
 
@@ -34,16 +34,16 @@ Looks = Callable[[str, Sequence[CheckpointLook], float], None]
 class Pushes:
     """The agents' door.
 
-    `submit` returns once the signals are committed, or raises Retry or BadInput. `heartbeat` gets node,
-    boot id and time of every push that was taken; an empty push is a heartbeat and nothing else. `looks`
-    keeps what an agent has seen of checkpoints.
+    What `hand_in` returns is done once the signals are committed. `heartbeat` gets node, boot id and time of
+    every push that was taken; an empty push is a heartbeat and nothing else. `looks` keeps what an agent has
+    seen of checkpoints.
     """
 
     def __init__(
         self,
         *,
         auth: AgentAuth,
-        submit: Submit,
+        hand_in: HandIn,
         heartbeat: Heartbeat,
         looks: Looks,
         metrics: Metrics,
@@ -51,7 +51,7 @@ class Pushes:
         body_cap: int,
     ) -> None:
         self._auth = auth
-        self._submit = submit
+        self._hand_in = hand_in
         self._heartbeat = heartbeat
         self._looks = looks
         self._metrics = metrics
@@ -79,18 +79,21 @@ class Pushes:
         if sender is None:
             sender = await run_sync(self._auth.sender, header, limiter=self._threads)
         body = await read_body(request, self._body_cap)
-        return await run_sync(partial(self.take, sender, body), limiter=self._threads)
-
-    def take(self, sender: Reviewed, body: bytes) -> int:
-        """Hand one push over and wait for its commit; the number of signals in it."""
-        push = parse_push(body)
+        if len(body) <= SMALL:
+            push = parse_push(body)
+        else:
+            push = await run_sync(parse_push, body, limiter=self._threads)
         self._own_node(sender, push)
+        return await self._take(push)
+
+    async def _take(self, push: AgentPush) -> int:
+        """Hand one push over and wait for its commit; the number of signals in it."""
         now = self._clock.now()
         signals = to_signals(push, now)
         if signals:
-            self._submit(signals)
+            await stored(self._hand_in(signals))
         if push.checkpoints:
-            self._looks(push.node, push.checkpoints, now)
+            await run_sync(self._looks, push.node, push.checkpoints, now, limiter=self._threads)
         self._heartbeat(push.node, push.boot_id, now)
         return len(signals)
 

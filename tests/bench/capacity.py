@@ -52,9 +52,11 @@ def measure(folder: Path, tell: Tell, size: Size) -> list[Figure]:
     _allow_files(size.nodes + _SPARE_FILES)
     with _stand_in(folder, size.nodes) as service:
         tell(f"{size.nodes} nodes are listed, then their agents connect")
-        figures = _memory(service, size.nodes)
-        tell(f"a storm of {size.alerts} alerts in {size.seconds:.0f} s")
-        return figures + _storm(service, size)
+        before, watched = _watches(service, size.nodes)
+        with _agents(service.port, range(size.nodes)):
+            figures = _memory(service, size.nodes, before, watched)
+            tell(f"a storm of {size.alerts} alerts in {size.seconds:.0f} s")
+            return figures + _storm(service, size)
 
 
 class Service:
@@ -91,19 +93,22 @@ def _stand_in(folder: Path, nodes: int) -> Iterator[Service]:
         shutil.rmtree(scratch)
 
 
-def _memory(service: Service, nodes: int) -> list[Figure]:
-    """By how much the process grows for each node; what it takes without any is no part of it."""
+def _watches(service: Service, nodes: int) -> tuple[float, float]:
+    """KiB of the process before it knows any node, and once it watches all."""
     door = Door(service.port)
     for number in range(WARM):
         door.alert(f"stranger-{number}", 43, number)
     with _agents(service.port, range(nodes, nodes + WARM)):  # what answering takes is there from now on
         before = service.ask("size")["kib"]
-    watched = service.ask("watch")["kib"]
-    with _agents(service.port, range(nodes)):
-        after = service.ask("size")
-        if after["heard"] < nodes:
-            raise RuntimeError(f"{after['heard']} of {nodes} agents are heard")
-        grown = (watched - before) / nodes, (after["kib"] - before) / nodes
+    return before, service.ask("watch")["kib"]
+
+
+def _memory(service: Service, nodes: int, before: float, watched: float) -> list[Figure]:
+    """By how much the process grows for each node; what it takes without any is no part of it."""
+    after = service.ask("size")
+    if after["heard"] < nodes:
+        raise RuntimeError(f"{after['heard']} of {nodes} agents are heard")
+    grown = (watched - before) / nodes, (after["kib"] - before) / nodes
     return [
         Figure(f"memory per node of {nodes}: watches", "KiB", (grown[0],)),
         Figure(f"memory per node of {nodes}: watches, its agent's connection", "KiB", (grown[1],),

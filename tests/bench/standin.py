@@ -23,6 +23,7 @@ from remediator.policy import rules
 from remediator.run.caches import Caches
 from remediator.run.controller import SWITCH_S
 from remediator.run.core import Core
+from remediator.run.garbage import Garbage
 from remediator.run.heartbeats import Heartbeats
 from remediator.run.inbox import Inbox
 from remediator.run.loop import CoreLoop
@@ -57,6 +58,7 @@ class StandIn:
         self._clock = SystemClock()
         self._metrics = Metrics()
         self._inbox = Inbox()
+        self._garbage = Garbage(self._clock)
         self._store = open_store(f"sqlite:///{folder}/stand-in.db")
         self._wire = Wire(nodes)
         self._caches = Caches(cast(Session, self._wire), self._clock, self._inbox.nudge, lambda: None)
@@ -75,6 +77,7 @@ class StandIn:
     def watch(self) -> None:
         """Read the whole cluster and follow it."""
         self._caches.start()
+        self._garbage.settle()
 
     def stop(self) -> None:
         """End the core's loop."""
@@ -101,12 +104,15 @@ class StandIn:
         core = Core(self._store, engine, triage, journal)
         nobody = cast(SlurmPort, None)  # it is never polled
         poll = SlurmPoll(nobody, self._clock, self._inbox.nudge, 2.0, 30.0)
-        return CoreLoop(core, self._inbox, poll, self._clock, lambda _call: None, lambda: None, self._metrics)
+        return CoreLoop(
+            core, self._inbox, poll, self._clock, lambda _call: None, lambda: None, self._metrics,
+            self._garbage.sweep,
+        )  # fmt: skip
 
     def _pushes(self) -> Pushes:
         return Pushes(
             auth=AgentAuth(_identity, ACCOUNT, self._clock),
-            submit=self._intake.submit,
+            hand_in=self._intake.hand_in,
             heartbeat=self._heartbeats.heard,
             looks=lambda _node, _looks, _now: None,
             metrics=self._metrics,
@@ -119,7 +125,8 @@ class StandIn:
         file.write_text(TOKEN)
         return Alerts(
             settings=Webhook(token_paths=(file,)),
-            submit=self._intake.submit,
+            hand_in=self._intake.hand_in,
+            taken=lambda _signals: None,
             incomplete=lambda: None,
             metrics=self._metrics,
             clock=self._clock,

@@ -94,7 +94,8 @@ class Door:
         self.intake = Intake(self.store, lambda *_: None, clock)
         alerts = Alerts(
             settings=Webhook(token_paths=(folder / "token",)),
-            submit=self.intake.submit,
+            hand_in=self.intake.hand_in,
+            taken=lambda _signals: None,
             incomplete=lambda: None,
             metrics=metrics,
             clock=clock,

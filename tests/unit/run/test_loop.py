@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,7 +16,7 @@ from remediator.observe.metrics import Metrics
 from remediator.run import loop as module
 from remediator.run.core import RECONSIDER_S, Core, Turn
 from remediator.run.inbox import Inbox
-from remediator.run.loop import CoreLoop
+from remediator.run.loop import MOST_ASIDE_S, CoreLoop
 from remediator.run.slurm_poll import SlurmPoll
 from remediator.workflow.calls import Answer, Call
 from tests.fakes.slurm import FakeSlurm
@@ -79,6 +80,7 @@ class Loop:
         self.poll = SlurmPoll(self.slurm, self.clock, self.inbox.nudge, 2.0, 30.0)
         self.submitted: list[Call] = []
         self.beats: list[float] = []
+        self.swept: list[float] = []
         self.metrics = Metrics()
         self.loop = CoreLoop(
             self.core,
@@ -88,6 +90,7 @@ class Loop:
             self.submitted.append,
             lambda: self.beats.append(self.clock.now()),
             self.metrics,
+            lambda: self.swept.append(self.clock.now()),
         )
         self.core.last = self.loop.stop
 
@@ -224,3 +227,30 @@ def test_what_the_clock_was_set_by_is_told_until_a_turn_is_taken_and_nobody_slee
     here.loop.run()
     assert here.core.jumps == [0.0, seconds, seconds, 0.0]
     assert max(here.inbox.pauses) <= RECONSIDER_S
+
+
+def test_in_a_storm_the_senders_get_as_much_time_as_the_core_took() -> None:
+    def busy(seconds: float, *, more: bool) -> Script:
+        def script() -> Turn:
+            loop.clock.advance(seconds)
+            return replace(turn(wake_at=loop.clock.now()), more=more)
+
+        return script
+
+    loop = Loop(busy(0.1, more=True), busy(9.0, more=True), busy(0.1, more=False), busy(0.0, more=False))
+    start = loop.clock.now()
+    loop.loop.run()
+    assert [at - start for at in loop.core.at] == pytest.approx(
+        [0.0, 0.2, 9.2 + MOST_ASIDE_S, 9.3 + MOST_ASIDE_S]
+    )
+
+
+def test_garbage_is_looked_for_after_a_turn_without_work_only() -> None:
+    loop = Loop(
+        lambda: turn(calls=(call(),)),
+        lambda: replace(turn(), sentences=("judged",)),
+        lambda: replace(turn(), more=True),
+        turn,
+    )
+    loop.loop.run()
+    assert loop.swept == loop.core.at[3:]

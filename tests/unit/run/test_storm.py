@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from remediator.model.incident import Incident
 from remediator.run.core import ALL_S, RECONSIDER_S
 from remediator.run.triage import OPENINGS
 from remediator.settings import Budgets
 from remediator.settings.tree import KnownBad
+from remediator.workflow.engine import Engine
 from tests.unit.run.deciding import TWO_AT_ONCE, Deciding
 
 READS_DEBITS = "FROM debit JOIN incident"
@@ -52,6 +54,23 @@ def test_a_turn_after_a_rolled_back_one_knows_nothing_of_what_that_drew(tight: D
         tight.turn()
     sa.event.remove(tight.store.engine, "commit", lost)
     assert states(tight) == []
+    tight.turn()
+    assert states(tight) == ["open", "open"]
+
+
+def test_what_breaks_while_it_is_opened_draws_on_no_budget_of_the_others(
+    tight: Deciding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, broken = Engine.start, iter(["gpu-1"])
+
+    def start(engine: Engine, connection: sa.Connection, incident: Incident, now: float) -> None:
+        if incident.node == "gpu-1" and next(broken, None):
+            raise KeyError(incident.node)
+        sound(engine, connection, incident, now)
+
+    monkeypatch.setattr(Engine, "start", start)
+    for number in range(3):
+        tight.signal(f"gpu-{number}")
     tight.turn()
     assert states(tight) == ["open", "open"]
 

@@ -230,6 +230,20 @@ def test_a_store_that_never_answers_is_retry(door: Door, monkeypatch: pytest.Mon
         door.intake.submit([signal("a")])  # the thread was never started
 
 
+def test_a_sender_that_gives_up_takes_nothing_back_and_stops_nobody(
+    door: Door, pool: ThreadPoolExecutor
+) -> None:
+    started(door)
+    (first,) = held_back(door, pool, [])
+    mine = door.intake.hand_in([signal("mine")])
+    assert not mine.cancel()
+    door.store.open.set()
+    first.result(20.0)
+    door.intake.submit([signal("another")])
+    assert sorted(door.rows()) == ["another", "first", "mine"]
+    door.intake.stop()
+
+
 def test_an_empty_submission_needs_no_commit(door: Door) -> None:
     door.intake.submit([])
     assert door.intake._queue.qsize() == 0

@@ -22,7 +22,7 @@ def world() -> World:
 def port(world: World) -> Iterator[int]:
     pushes = Pushes(
         auth=world.auth,
-        submit=world.submit,
+        hand_in=world.hand_in,
         looks=world.look,
         heartbeat=world.beat,
         metrics=world.metrics,

@@ -13,6 +13,7 @@ import pytest
 
 from remediator.errors import Ambiguous, GiveUp, Retry
 from remediator.settings import Webhook
+from remediator.web import stored
 from remediator.web.alerts import Alerts
 from remediator.web.app import create_app
 from remediator.web.server import HttpServer
@@ -58,7 +59,8 @@ def door(tmp_path: Path) -> Iterator[Door]:
     world = door.world
     alerts = Alerts(
         settings=door.settings,
-        submit=world.submit,
+        hand_in=world.hand_in,
+        taken=world.told.extend,
         incomplete=door.ask,
         metrics=world.metrics,
         clock=world.clock,
@@ -96,6 +98,30 @@ def test_failed_commit_asks_alertmanager_to_send_again(error: Exception, door: D
     answer = door.post(body(alert()))
     assert (answer.status_code, answer.json()) == (503, {"error": "not stored; send it again"})
     assert (door.counted("accepted"), door.counted("unavailable")) == (0, 1)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_only_what_is_committed_is_told_of(count: int, door: Door) -> None:
+    """A short notification is taken apart at once, a long one in a thread."""
+    content = body(*(alert(node=f"gpu-{number}", text="x" * 1000) for number in range(count)))
+    door.world.submit_error = Retry("disk full")
+    assert door.post(content).status_code == 503
+    assert door.world.told == []
+    door.world.submit_error = None
+    assert door.post(content).json()["accepted"] == count
+    assert door.world.told == door.world.taken
+    assert len(door.world.told) == count
+
+
+def test_a_store_that_takes_too_long_is_answered_and_takes_the_next(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door.world.commit.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "STALL_S", 0.05)
+        assert door.post(body(alert())).status_code == 503
+    door.world.commit.set()
+    assert door.post(body(alert(node="gpu-2"))).status_code == 200
 
 
 @pytest.mark.parametrize("token", [OLD, NEW])
@@ -164,7 +190,8 @@ def test_nobody_is_let_in_without_a_token_file() -> None:
     world = World()
     alerts = Alerts(
         settings=Webhook(),
-        submit=world.submit,
+        hand_in=world.hand_in,
+        taken=world.told.extend,
         incomplete=lambda: None,
         metrics=world.metrics,
         clock=world.clock,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,8 @@ class World:
     reviews: list[str] = field(default_factory=list)
     review_fails: bool = False
     taken: list[Signal] = field(default_factory=list)
+    told: list[Signal] = field(default_factory=list)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(100))
     beats: list[tuple[str, str, float]] = field(default_factory=list)
     looks: list[tuple[str, tuple[CheckpointLook, ...], float]] = field(default_factory=list)
     submit_error: Exception | None = None
@@ -59,8 +62,11 @@ class World:
     def look(self, node: str, looks: Sequence[CheckpointLook], at: float) -> None:
         self.looks.append((node, tuple(looks), at))
 
-    def submit(self, signals: Sequence[Signal]) -> None:
+    def hand_in(self, signals: Sequence[Signal]) -> Future[None]:
         self.entered.release()
+        return self.pool.submit(self._committed, signals)
+
+    def _committed(self, signals: Sequence[Signal]) -> None:
         assert self.commit.wait(30)
         if self.submit_error is not None:
             raise self.submit_error
