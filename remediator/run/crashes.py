@@ -8,7 +8,6 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from remediator.incidents.pointed import alike
-from remediator.model.ids import incident_id
 from remediator.model.incident import RESTART_JOB, Incident
 from remediator.model.job_end import JobEnd
 from remediator.model.machine import Machine
@@ -17,6 +16,7 @@ from remediator.model.strike import Strike
 from remediator.policy.crashes import STORM_S, Crash, Restart, decide_restart, no_crash
 from remediator.policy.rules import Rules
 from remediator.run.hosts import Hosts, machines_in_pools
+from remediator.run.restarts import Reason, Restarts, job_key
 from remediator.run.suspects import DAY_S, suspected
 from remediator.settings import Crashes as Limits
 from remediator.signals.job_ends import JOB_ENDED, JOB_WATCH
@@ -29,6 +29,7 @@ from remediator.workflow.journal import Journal
 SETTLE_S = 5.0  # evidence of the same fault may come a little later than the job's end
 FORGETFUL_S = 15.0  # a Slurm that forgets a job so soon must be asked to restart it at once
 T2_S = 60.0
+CRASH = "job-crash"
 START_S = 300.0  # a large checkpoint takes minutes to load
 MOVES = ("move-jobs", "replace")
 YIELDED = frozenset({"yielding", "overridden"})  # a person decided otherwise: nothing is moved any more
@@ -48,6 +49,7 @@ class Crashes:
         self._cluster = cluster
         self._engine = engine
         self._journal = journal
+        self._restarts = Restarts(cluster, engine, journal)
 
     def judge(self, connection: sa.Connection, signal: Signal, now: float) -> Judged | None:
         """What became of it; None while it is too early to say."""
@@ -96,7 +98,9 @@ class Crashes:
             outbox.put(connection, "", [message, *page], now)
         if not restart.yes:
             return restart.sentence, None
-        return restart.sentence, self._restart(connection, signal, end, machines[0], restart.sentence, now)
+        cause, detail = f"job {end.run.address} {end.how}", {"rule": CRASH, "evidence": signal.dedupe}
+        reason = Reason(CRASH, cause, restart.sentence, end.ended, detail)
+        return restart.sentence, self._restarts.begin(connection, end.run, machines[0], reason, now)
 
     def _machines(self, end: JobEnd) -> list[Machine]:
         return machines_in_pools(self._hosts, end.run.nodes)
@@ -168,7 +172,7 @@ class Crashes:
             covered=covering[0].id if covering else "",
             stages=frozenset(machine.stage_for("T3") for machine in machines),
             wanted=all(machine.restart_failed_jobs for machine in machines),
-            restarts=incidents.count_for(connection, _key(end), since),
+            restarts=incidents.count_for(connection, job_key(end.run), since),
             limit=self._limits.restarts,
             lately=strikes.jobs_between(connection, end.ended - STORM_S, end.ended + STORM_S),
             now=now,
@@ -177,7 +181,7 @@ class Crashes:
 
     def _is_moving(self, connection: sa.Connection, end: JobEnd) -> bool:
         """Whether an incident has yet to find out what became of this run, or of an earlier one."""
-        if incidents.open_for(connection, _key(end)):
+        if incidents.open_for(connection, job_key(end.run)):
             return True
         owner = steps.owner_of(connection, self._cluster, end.run)
         moving = incidents.get(connection, owner) if owner else None
@@ -193,49 +197,10 @@ class Crashes:
             return None
         return Restart(False, f"job {end.run.address} {end.how}: incident {owner} has had its requeue")
 
-    def _restart(
-        self,
-        connection: sa.Connection,
-        signal: Signal,
-        end: JobEnd,
-        machine: Machine,
-        sentence: str,
-        now: float,
-    ) -> str:
-        sentence = f"dry run: {sentence}" if self._engine.dry_run else sentence
-        incident = Incident(
-            id=incident_id(now),
-            key=_key(end),
-            node=machine.name,
-            node_uid=machine.uid,
-            boot_id=machine.boot_id,
-            pool=machine.pool or "",
-            tier="T3",
-            rule="job-crash",
-            cause=f"job {end.run.address} {end.how}",
-            plan=RESTART_JOB,
-            sentence=sentence,
-            fault_at=min(end.ended, now),
-            opened_at=now,
-        )
-        incidents.insert(connection, incident)
-        detail = {"rule": incident.rule, "plan": incident.plan, "evidence": signal.dedupe}
-        self._journal.record(connection, "decision", incident, now, why=sentence, detail=detail)
-        if not self._engine.dry_run:
-            steps.hand_over(connection, self._cluster, end.run, incident.id)
-        self._engine.start(connection, incident, now)
-        self._engine.adopt(connection, incident, end.run, now)
-        return incident.id
-
 
 def _settle_s(end: JobEnd) -> float:
     is_forgotten_soon = end.remembered_s and end.remembered_s < FORGETFUL_S
     return 0.0 if is_forgotten_soon else SETTLE_S
-
-
-def _key(end: JobEnd) -> str:
-    """A job's incident is no machine's: what happens to its node is another one."""
-    return f"job/{end.run.job_id}"
 
 
 def _watching_since(connection: sa.Connection) -> float:

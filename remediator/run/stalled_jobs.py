@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from remediator.model.faults import JOB_STALLED
-from remediator.model.ids import incident_id
-from remediator.model.incident import RESTART_JOB, Incident
+from remediator.model.incident import Incident
 from remediator.model.machine import Machine
 from remediator.model.run import JobRun
 from remediator.model.signal import Signal
@@ -16,6 +15,7 @@ from remediator.policy.crashes import Restart
 from remediator.policy.rules import Rules
 from remediator.policy.stalls import Stall, decide_stall
 from remediator.run.hosts import Hosts, machines_in_pools
+from remediator.run.restarts import Reason, Restarts, job_key
 from remediator.run.suspects import DAY_S
 from remediator.settings import Crashes as Limits
 from remediator.store import incidents, outbox, steps
@@ -41,7 +41,7 @@ class StalledJobs:
         self._limits = limits
         self._cluster = cluster
         self._engine = engine
-        self._journal = journal
+        self._restarts = Restarts(cluster, engine, journal)
 
     def judge(self, connection: sa.Connection, signal: Signal, now: float) -> Judged:
         """What became of it, and the incident that restarts the job if one does."""
@@ -50,7 +50,8 @@ class StalledJobs:
         stall = self._stall(connection, signal, run, machines, now)
         restart = decide_stall(stall)
         if restart.yes:
-            return restart.sentence, self._restart(connection, signal, run, machines[0], restart, now)
+            reason = self._reason(signal, run, machines[0], restart.sentence)
+            return restart.sentence, self._restarts.begin(connection, run, machines[0], reason, now)
         if restart.tell and not self._engine.dry_run:
             outbox.put(connection, "", [notices.left_failed(run, restart.sentence)], now)
             self._page(connection, stall, restart, now)
@@ -75,13 +76,13 @@ class StalledJobs:
             saved=any(self._has_saved(connection, one, run, since) for one in machines),
             stages=frozenset(machine.stage_for("T3") for machine in machines),
             wanted=all(machine.restart_failed_jobs for machine in machines),
-            restarts=incidents.count_for(connection, _key(run), counted),
+            restarts=incidents.count_for(connection, job_key(run), counted),
             limit=self._limits.restarts,
         )
 
     def _covered(self, connection: sa.Connection, run: JobRun) -> str:
         """The incident that sees to this run: an open one, or one that has asked for its one requeue."""
-        own = incidents.open_for(connection, _key(run)) or self._moves(connection, run)
+        own = incidents.open_for(connection, job_key(run)) or self._moves(connection, run)
         mover = own.id if own else steps.mover_of(connection, run)
         owner = steps.owner_of(connection, self._cluster, run)
         if mover or owner is None:
@@ -107,47 +108,13 @@ class StalledJobs:
         if wanted and not outbox.told_since(connection, beginning, now - HOUR_S):
             outbox.put(connection, "", [notices.look(f"{beginning}{restart.sentence}")], now)
 
-    def _restart(
-        self,
-        connection: sa.Connection,
-        signal: Signal,
-        run: JobRun,
-        machine: Machine,
-        restart: Restart,
-        now: float,
-    ) -> str:
-        incident = Incident(
-            id=incident_id(now),
-            key=_key(run),
-            node=machine.name,
-            node_uid=machine.uid,
-            boot_id=machine.boot_id,
-            pool=machine.pool or "",
-            tier="T3",
-            rule=JOB_STALLED,
-            cause=f"job {run.address} stands still",
-            plan=RESTART_JOB,
-            sentence=f"dry run: {restart.sentence}" if self._engine.dry_run else restart.sentence,
-            fault_at=min(float(signal.detail["since"]), now),
-            opened_at=now,
-        )
-        incidents.insert(connection, incident)
+    def _reason(self, signal: Signal, run: JobRun, machine: Machine, sentence: str) -> Reason:
         found = self._rules.find(signal, machine)
         detail = {
             "rule": found[0] if found else "",
-            "plan": incident.plan,
             "policy": self._rules.digest,
             "evidence": signal.dedupe,
             "nodes": signal.detail.get("nodes", []),
         }
-        self._journal.record(connection, "decision", incident, now, why=incident.sentence, detail=detail)
-        if not self._engine.dry_run:
-            steps.hand_over(connection, self._cluster, run, incident.id)
-        self._engine.start(connection, incident, now)
-        self._engine.adopt(connection, incident, run, now)
-        return incident.id
-
-
-def _key(run: JobRun) -> str:
-    """A job's incident is no machine's."""
-    return f"job/{run.job_id}"
+        cause = f"job {run.address} stands still"
+        return Reason(JOB_STALLED, cause, sentence, float(signal.detail["since"]), detail)

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from remediator.audit import chain
-from remediator.errors import Ambiguous
 from remediator.run.job_ends import JobEnds
 from remediator.settings import Crashes as Limits
 from remediator.settings import Pool
 from remediator.store import outbox, strikes
 from tests.fakes.river import River
-
-MOMENTS = [f"{step}:{moment}" for step in ("restart-job", "start-jobs") for moment in ("intent", "accepted")]
 
 
 def pool(**changes: Any) -> dict[str, Pool]:
@@ -76,32 +73,6 @@ def test_a_slurm_that_forgets_jobs_within_two_seconds_is_asked_in_time(river: Ri
     river.settle()
     (requeue,) = [write for write in river.slurm.writes if write.op == "requeue"]
     assert requeue.at - ended < river.slurm.min_job_age
-    assert_restarted_once(river, job)
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_crash_of_the_controller_repeats_nothing(river: River, moment: str) -> None:
-    crashed = river.crash_at(moment)
-    job = river.submit_job()
-    crash(river, job)
-    river.settle()
-    assert crashed == [moment]
-    assert_restarted_once(river, job)
-
-
-def test_a_lost_answer_is_looked_up_not_repeated(river: River) -> None:
-    lost: list[str] = []
-
-    def after(op: str, target: str) -> None:
-        if op == "requeue" and not lost:
-            lost.append(target)
-            raise Ambiguous("the connection broke")
-
-    river.slurm.after = after
-    job = river.submit_job()
-    crash(river, job)
-    river.settle()
-    assert lost
     assert_restarted_once(river, job)
 
 

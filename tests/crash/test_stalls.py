@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from remediator.audit import chain
-from remediator.errors import Ambiguous
 from remediator.model.ranks import Finding
 from remediator.observe.metrics import Metrics
 from remediator.policy import rules
@@ -24,7 +23,6 @@ from remediator.workflow.steps.survey import run_of
 from tests.fakes.prometheus import FakePrometheus
 from tests.fakes.river import River
 
-MOMENTS = [f"{step}:{moment}" for step in ("restart-job", "start-jobs") for moment in ("intent", "accepted")]
 HANGS = Finding("stalled", flat_s=1800.0, spinning=True)
 
 
@@ -108,32 +106,6 @@ def test_from_the_readings_to_the_job_computing_again(river: River) -> None:
     ranks.look()
     river.settle(30.0)
     ranks.look()
-    assert_restarted_once(river, job)
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_crash_of_the_controller_repeats_nothing(river: River, moment: str) -> None:
-    crashed = river.crash_at(moment)
-    job = river.submit_job()
-    stalls(river, job)
-    river.settle(30.0)
-    assert crashed == [moment]
-    assert_restarted_once(river, job)
-
-
-def test_a_lost_answer_is_looked_up_not_repeated(river: River) -> None:
-    lost: list[str] = []
-
-    def after(op: str, target: str) -> None:
-        if op == "requeue" and not lost:
-            lost.append(target)
-            raise Ambiguous("the connection broke")
-
-    river.slurm.after = after
-    job = river.submit_job()
-    stalls(river, job)
-    river.settle(30.0)
-    assert lost
     assert_restarted_once(river, job)
 
 
