@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -23,6 +22,7 @@ from remediator.run.crashes import Crashes
 from remediator.run.job_verdicts import OF_JOBS, JobVerdicts, Judged
 from remediator.run.lost_runs import Keeper
 from remediator.run.openings import Inventory, Openings, quoting
+from remediator.run.share import Share
 from remediator.run.stalled_jobs import StalledJobs
 from remediator.run.storeview import StoreView
 from remediator.run.tellings import tell, tell_once
@@ -39,12 +39,7 @@ from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
 
-MOST, PAGE = 500, 50
-"""Signals that a turn judges, after which the next one comes at once, and that are read together."""
-OPENINGS = 200
-"""Incidents that a turn opens, at some milliseconds each."""
-FEW, FEW_OPENINGS = 50, 5
-"""How many it judges and opens at least while senders of new signals wait for its commit."""
+PAGE = 50  # signals that are read together
 OWN_LOOKS = frozenset({"slurm", "condition"})
 """Sources of signals that no agent and no alert can send."""
 CATCH_UP_S = 120.0  # a watch that is silent for longer freezes everything
@@ -282,20 +277,6 @@ class Triage:
         if not self._engine.stop_return(connection, returning, decision.cause, now):
             return None
         return self._judge_one(connection, view, signal, now)
-
-
-@dataclass
-class Share:
-    """How much one turn takes on itself: less while others wait for the store."""
-
-    is_wanted: Callable[[], bool]
-    judged: int = 0
-
-    def is_taken(self, openings: int) -> bool:
-        """Whether the next signal, after so many openings, is for the next turn."""
-        if self.judged >= MOST or openings >= OPENINGS:
-            return True
-        return (self.judged >= FEW or openings >= FEW_OPENINGS) and self.is_wanted()
 
 
 def _noted(signal: Signal) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import sqlalchemy as sa
 
 from remediator.model.incident import Incident
 from remediator.run.core import ALL_S, RECONSIDER_S
-from remediator.run.triage import OPENINGS
+from remediator.run.share import FEW, FEW_OPENINGS, OPENINGS
 from remediator.settings import Budgets
 from remediator.settings.tree import KnownBad
 from remediator.workflow.engine import Engine
@@ -120,3 +123,44 @@ def test_a_turn_opens_only_so_many_incidents_and_the_next_comes_at_once(tmp_path
     second = here.turn()
     assert len(second.sentences) == 30
     assert second.wake_at == here.clock.now() + ALL_S
+
+
+@pytest.fixture
+def sender(tmp_path: Path) -> Iterator[Callable[[Deciding], None]]:
+    """Lets a thread that wants to store something wait throughout the next turn."""
+    threads: list[threading.Thread] = []
+
+    def wait(here: Deciding) -> None:
+        def send() -> None:
+            with here.store.write():
+                pass
+
+        def come(_connection: sa.Connection) -> None:
+            threads.append(threading.Thread(target=send))
+            threads[-1].start()
+            for _ in range(2000):
+                if here.store.is_wanted:
+                    return
+                time.sleep(0.005)
+
+        sa.event.listen(here.store.engine, "begin", come, once=True)
+
+    yield wait
+    for thread in threads:
+        thread.join(20.0)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("code", "least"), [(79, FEW_OPENINGS), (43, FEW)])
+def test_while_a_sender_waits_for_the_store_a_turn_is_short_and_the_rest_is_next(
+    tmp_path: Path, sender: Callable[[Deciding], None], code: int, least: int
+) -> None:
+    here = Deciding(tmp_path)
+    for number in range(3 * FEW):
+        here.add(f"gpu-{number}")
+        here.signal(f"gpu-{number}", code)
+    sender(here)
+    short = here.turn()
+    assert (len(short.sentences), short.more, short.wake_at) == (least, True, here.clock.now())
+    rest = here.turn()
+    assert (len(rest.sentences), rest.more) == (3 * FEW - least, False)
