@@ -95,22 +95,25 @@ def flow(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
     """Signals through intake, correlation and decision on one core, with budgets, memory and groups on."""
     sick, well = range(OPEN), range(OPEN, NODES)
     cases = (
-        ("recorded", RECORDED, well, False),
-        ("folded in", ACTED, sick, False),
-        ("T1, judged with companions", LATER, well, True),
+        ("recorded", RECORDED, well, 1, FLOW),
+        ("folded in", ACTED, sick, 1, FLOW),
+        ("T1, 5 of a node, judged together", LATER, well, 5, FLOW),
+        ("T1, each opens an incident", LATER, well, 1, Goal()),
     )
     figures = []
     with _scratch(folder) as path, _one_core():
-        for what, code, nodes, waits in cases:
+        for what, code, nodes, each, goal in cases:
             name = f"river, {NODES} nodes, {OPEN} open: {what}"
             tell(name)
-            world = World(path / f"flow-{code}.db", OPEN, Budgets())
-            fresh = len(nodes) // BATCH - 1 if waits else rounds  # on a known node it waits for nothing
-            rates = [world.flow(code, nodes, waits=waits) for _ in range(min(rounds, fresh))]
+            world, waits = World(path / f"flow-{code}-{each}.db", OPEN, Budgets()), code == LATER
+            fresh = (
+                each * len(nodes) // BATCH - 1 if waits else rounds
+            )  # on a known node it waits for nothing
+            rates = [world.flow(code, nodes, each, waits=waits) for _ in range(min(rounds, fresh))]
             profile = cProfile.Profile()
-            profile.runcall(world.flow, code, nodes, waits=waits)
+            profile.runcall(world.flow, code, nodes, each, waits=waits)
             world.close()
-            figures.append(Figure(name, "signals/s", tuple(rates), goal=FLOW, limited_by=top_costs(profile)))
+            figures.append(Figure(name, "signals/s", tuple(rates), goal=goal, limited_by=top_costs(profile)))
     return figures
 
 

@@ -62,10 +62,12 @@ class World:
         took = self._turn(judged=BATCH)
         return BATCH / took
 
-    def flow(self, code: int, nodes: range, *, waits: bool = False) -> float:
-        """Signals per second through the intake and a turn; those that wait for companions take two turns."""
+    def flow(self, code: int, nodes: range, each: int = 1, *, waits: bool = False) -> float:
+        """Signals per second through the intake and a turn, `each` of one node after the other; those that
+        wait for companions take two turns.
+        """
         began = time.perf_counter()
-        self._receive(code, nodes)
+        self._receive(code, nodes, each)
         took = time.perf_counter() - began + self._turn(judged=0 if waits else BATCH)
         if waits:
             self._now += COMPANIONS_S + 1.0
@@ -97,9 +99,9 @@ class World:
             told, again = told + len(turn.sentences), turn.wake_at <= self._now
         return told
 
-    def _receive(self, code: int, nodes: range) -> None:
+    def _receive(self, code: int, nodes: range, each: int = 1) -> None:
         numbers = itertools.islice(self._counts, BATCH)
-        self._door.submit([signal_of(nodes[n % len(nodes)], code, n, self._now) for n in numbers])
+        self._door.submit([signal_of(nodes[n // each % len(nodes)], code, n, self._now) for n in numbers])
 
 
 def signal_of(node: int, code: int, number: int, now: float) -> Signal:
