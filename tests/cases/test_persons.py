@@ -78,18 +78,22 @@ def test_a_reason_that_slurm_and_the_operator_overwrite_stays_ours(river: River,
     assert any("XID 79" in why for why in said)
 
 
+@pytest.mark.parametrize("boot", ["boot-vk", ""])
 @pytest.mark.parametrize("ready", ["Unknown", "False", "True"])
-def test_a_virtual_node_in_no_pool_is_never_written(river: River, ready: str) -> None:
-    """O27 (1), (3): its provider's and the lifecycle's taints stay, no spare is taken for it."""
+def test_a_virtual_node_in_no_pool_is_never_written(river: River, ready: str, boot: str) -> None:
+    """O27 (1), (3): its provider's and the lifecycle's taints stay, no spare is taken for it. Few of them
+    report a boot.
+    """
     taints = ("virtual-kubelet.io/provider", "node.kubernetes.io/network-unavailable")
     river.kube.add_node("vk-ext-1", labels={"type": "virtual-kubelet"}, taints=taints)
-    river.kube.outside("vk-ext-1", "lost", {"status": {"conditions": [{"type": "Ready", "status": ready}]}})
+    status = {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"bootID": boot}}
+    river.kube.outside("vk-ext-1", "lost", {"status": status})
     pods = [river.kube.add_pod("serving", f"infer-{number}", "vk-ext-1") for number in range(4)]
     river.names.append("vk-ext-1")
     before = river.kube.view("vk-ext-1")
     deliver(river, alert(river.clock.now(), alertname="NodeNotReady", node="vk-ext-1", xid=""))
-    deliver(river, alert(river.clock.now(), node="vk-ext-1"))
-    settle(river, 60.0)
+    deliver(river, alert(river.clock.now(), node="vk-ext-1", boot_id=boot))
+    settle(river, 180.0)
     assert river.kube.view("vk-ext-1") == before
     kept = [river.kube.pod("serving", f"infer-{number}") for number in range(4)]
     assert [pod.uid if pod else None for pod in kept] == pods

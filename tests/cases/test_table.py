@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 TESTS = Path(__file__).parents[1]
+REAL = ("e2e/", "contract/", "sigkill/")
+"""Folders of tests on real servers."""
 CASES = {
     case["id"]: case
     for case in map(json.loads, (TESTS / "data" / "field_cases.jsonl").read_text().splitlines())
@@ -34,6 +36,12 @@ def test_each_right_value_is_proven_or_says_what_it_waits_for(case: str) -> None
             else:
                 file, _, name = proof.partition("::")
                 assert re.search(rf"^def {name}\(", (TESTS / file).read_text(), re.MULTILINE), proof
+
+
+@pytest.mark.parametrize("case", [case for case, row in CASES.items() if {"a", "b"} & set(row["repro"])])
+def test_what_a_slurm_or_an_api_server_can_show_is_proven_on_real_ones(case: str) -> None:
+    proofs = [str(proof) for found in TABLE[case].values() for proof in found]
+    assert any(proof.startswith(REAL) for proof in proofs)
 
 
 def test_what_the_design_decides_otherwise_is_said_beside_its_value() -> None:

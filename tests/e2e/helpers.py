@@ -309,10 +309,10 @@ class Controller:
         command = ("-n", SLURM_NAMESPACE, "exec", "deploy/remediator", "-c", "controller", "--", "remediator")
         return self._lab.kubectl(*command, *arguments)
 
-    def incidents(self, node: str) -> list[Json]:
-        """A node's incidents since this object was made, newest first."""
+    def incidents(self, node: str | None = None) -> list[Json]:
+        """A node's incidents, or all, since this object was made, newest first."""
         found = json.loads(self.run("incidents", "list", "--json"))
-        return [one for one in found if one["node"] == node and one["opened_at"] >= self._began]
+        return [one for one in found if node in (None, one["node"]) and one["opened_at"] >= self._began]
 
     def story(self, incident: str) -> Json:
         found: Json = json.loads(self.run("incidents", "show", incident, "--json"))

@@ -43,11 +43,13 @@ def submit(site: Site, script: str, *options: str) -> Training:
     return Training(site.lab, job.strip())
 
 
-def submit_crashing(site: Site) -> tuple[Training, Path]:
-    """A job of one node whose first run crashes once the file is there, and whose next one goes on."""
+def submit_crashing(site: Site, *options: str) -> tuple[Training, Path]:
+    """A job of one node, or as sbatch's options say, whose first run crashes once the file is there, and
+    whose next one goes on.
+    """
     cue = site.lab.layout.shared / f"cue-{time.monotonic_ns()}"
     crash = f"while [ ! -e /shared/{cue.name} ]; do sleep 0.02; done; exit 1"
-    job = submit(site, f'[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || {{ {crash}; }}; sleep 600')
+    job = submit(site, f'[ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] || {{ {crash}; }}; sleep 600', *options)
     wait_for("the first run", lambda: job.is_running(0), 120, every=0.2)
     return job, cue
 
@@ -66,15 +68,15 @@ def two_crash(site: Site, worker: str) -> None:
         wait_for(f"the end of {name}", partial(has_failed, job), 120, every=0.2)
 
 
-def all_closed(site: Site, node: str, count: int) -> list[Json]:
-    """Wait until this many incidents of a node are closed; oldest first."""
+def all_closed(site: Site, node: str | None, count: int) -> list[Json]:
+    """Wait until this many incidents of a node (None: of all) are closed; oldest first."""
 
     def closed() -> bool:
         found[:] = site.controller.incidents(node)
         return len(found) == count and all(one["state"] == "closed" for one in found)
 
     found: list[Json] = []
-    wait_for(f"{count} closed incidents of {node}", closed, 180, every=1.0)
+    wait_for(f"{count} closed incidents of {node or 'all nodes'}", closed, 180, every=1.0)
     return found[::-1]
 
 

@@ -13,6 +13,7 @@ from remediator.kube.fence import FENCED
 from remediator.kube.spare import RETIRED
 from tests.e2e.full import KEYS, nodes, spares, taints
 from tests.e2e.helpers import Servers, Site, in_order, wait_for
+from tests.e2e.times import asked_to_leave_at, requeued_at
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 VETO = "remediator.dev/no-replace"
@@ -42,6 +43,7 @@ def test_a_spare_comes_in_and_the_victim_starts_before_an_older_competitor(site:
     assert other.is_running(0)
     assert servers.requeues(victim.address) == 1
     assert servers.drains(sick) == 1
+    assert requeued_at(servers, victim.address) <= min(asked_to_leave_at(servers, sick))
     assert site.node_of(sick) == spare
     found = nodes(site)
     assert {FENCED, RETIRED} <= taints(found[node])

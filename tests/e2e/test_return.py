@@ -76,6 +76,8 @@ def test_evidence_of_the_present_boot_is_refused_and_a_reboot_settles_it(site: S
     returned(site, node)
     assert_in_service(site, node, worker)
     assert shown(site, node)["status"]["nodeInfo"]["bootID"] != boot
+    plans = [one["plan"] for one in site.controller.incidents()]
+    assert plans == ["give-back", "move-jobs"], "what our own repair causes is no second fault"
 
 
 def accepts(site: Site, node: str) -> bool:

@@ -34,6 +34,8 @@ def test_a_dead_gpu_moves_its_job_once_and_touches_nothing_else(site: Site) -> N
     sick = victim.workers()[0]
     node = site.node_of(sick)
     site.lab.inject.xid(node, 79, gpu=3)
+    for worker in victim.workers():  # what the driver says of a torn down job on all its nodes
+        site.lab.inject.xid(site.node_of(worker), 45, gpu=3)
 
     wait_for("the result", (victim.folder / "result.json").exists, 120, every=0.2)
     assert servers.counts(sick, node, victim.address) == ONE_OF_EACH

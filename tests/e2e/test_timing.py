@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 import urllib.parse
@@ -11,10 +10,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from deploy.lab import monitoring
 from deploy.lab.api import Lab
 from deploy.lab.spec import CONTROL_PLANE, PROMETHEUS_PORT, SLURM_NAMESPACE
-from remediator.clock import rfc3339
+from tests.e2e.alerts import tell
 from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -60,18 +58,6 @@ def _set(lab: Lab, what: str, variables: Mapping[str, str | None]) -> None:
     lab.kubectl("-n", SLURM_NAMESPACE, "set", "env", what, *changes)
     status = ("-n", SLURM_NAMESPACE, "rollout", "status", what, "--timeout=20s")
     wait_for(f"the new pods of {what}", lambda: "successfully" in lab.kubectl(*status, check=False), 180)
-
-
-def tell(site: Site, labels: dict[str, str]) -> None:
-    """Alertmanager tells the service of an alert that fires from now on."""
-    secret = site.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/secrets/{monitoring.SECRET}")["data"]
-    token = base64.b64decode(next(iter(secret.values()))).decode()
-    alert = {"status": "firing", "labels": labels, "startsAt": rfc3339(time.time())}
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    body = json.dumps({"version": "4", "alerts": [alert]}).encode()
-    request = urllib.request.Request(f"{site.controller.url}/v1/alerts", body, headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
 
 
 def counter_of(node: str) -> dict[str, str]:
