@@ -73,7 +73,10 @@ class DrainSlurm(Writing):
         later slurmctld than the one that shows the DRAIN. One that the poll has seen will do, once.
         """
         known = None if SEEN in context.row.facts else context.watched.slurm()
-        _, config = context.together(lambda: self._write(context), lambda: known or context.slurm.config())
+        if known is not None:
+            self._write(context)
+            return known, _nodes(context)
+        _, config = context.together(lambda: self._write(context), context.slurm.config)
         return config, _nodes(context)
 
     def _write(self, context: Context) -> None:
