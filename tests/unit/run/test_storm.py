@@ -126,11 +126,16 @@ def test_a_turn_opens_only_so_many_incidents_and_the_next_comes_at_once(tmp_path
 
 
 @pytest.fixture
-def sender(tmp_path: Path) -> Iterator[Callable[[Deciding], None]]:
-    """Lets a thread that wants to store something wait throughout the next turn."""
+def sender() -> Iterator[Callable[[Deciding], Callable[[], None]]]:
+    """Lets a thread that wants to store something wait throughout the next turn; then one can wait for it."""
     threads: list[threading.Thread] = []
 
-    def wait(here: Deciding) -> None:
+    def joined() -> None:
+        for thread in threads:
+            thread.join(20.0)
+            assert not thread.is_alive()
+
+    def wait(here: Deciding) -> Callable[[], None]:
         def send() -> None:
             with here.store.write():
                 pass
@@ -144,23 +149,23 @@ def sender(tmp_path: Path) -> Iterator[Callable[[Deciding], None]]:
                 time.sleep(0.005)
 
         sa.event.listen(here.store.engine, "begin", come, once=True)
+        return joined
 
     yield wait
-    for thread in threads:
-        thread.join(20.0)
-        assert not thread.is_alive()
+    joined()
 
 
 @pytest.mark.parametrize(("code", "least"), [(79, FEW_OPENINGS), (43, FEW)])
 def test_while_a_sender_waits_for_the_store_a_turn_is_short_and_the_rest_is_next(
-    tmp_path: Path, sender: Callable[[Deciding], None], code: int, least: int
+    tmp_path: Path, sender: Callable[[Deciding], Callable[[], None]], code: int, least: int
 ) -> None:
     here = Deciding(tmp_path)
     for number in range(3 * FEW):
         here.add(f"gpu-{number}")
         here.signal(f"gpu-{number}", code)
-    sender(here)
+    stored = sender(here)
     short = here.turn()
     assert (len(short.sentences), short.more, short.wake_at) == (least, True, here.clock.now())
+    stored()
     rest = here.turn()
     assert (len(rest.sentences), rest.more) == (3 * FEW - least, False)
