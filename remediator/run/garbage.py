@@ -1,4 +1,4 @@
-"""When garbage is looked for: a full collection stops every thread, for half a second with 5,000 agents."""
+"""When garbage is looked for: a full collection stops every thread, the longer the more agents are heard."""
 
 from __future__ import annotations
 

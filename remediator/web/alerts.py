@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,13 +19,13 @@ from remediator.settings import Webhook
 from remediator.signals.alertmanager import read_notification, told
 from remediator.signals.episodes import Converted, convert
 from remediator.signals.intake import HandIn
-from remediator.web.body import SMALL, read_body
+from remediator.web.body import read_body, taken_apart
 from remediator.web.replies import TooLong, outcome
 from remediator.web.stored import stored
 from remediator.web.tokens import TokenFiles
 
 SOURCE: Final = "webhook"
-THREADS = 4  # for long notifications: the door takes others meanwhile
+THREADS = 4  # for long notifications
 log = logger(stage="web")
 
 
@@ -84,10 +82,7 @@ class Alerts:
         except TooLong:
             self._incomplete()
             raise
-        if len(body) <= SMALL:
-            found = self._read(body)
-        else:
-            found = await run_sync(partial(self._read, body), limiter=self._threads)
+        found = await taken_apart(body, self._read, self._threads)
         await stored(self._hand_in(found.signals))
         self._taken(found.signals)
         return found

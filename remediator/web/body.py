@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.requests import ClientDisconnect, Request
 
 from remediator.errors import BadInput
 from remediator.web.replies import TooLong, TooSlow
 
 DEADLINE_S = 10.0
-SMALL = 16 * 1024
-"""Bytes of a body that is taken apart at once: a thread for it would take longer than that does."""
+SMALL = 16 * 1024  # bytes: a thread for them would take longer than reading them does
+Read = TypeVar("Read")
 
 
 async def read_body(request: Request, cap: int, deadline_s: float = DEADLINE_S) -> bytes:
@@ -37,3 +41,10 @@ async def _read(request: Request, cap: int) -> bytes:
             raise TooLong("body", f"longer than {cap} bytes; send fewer events at once")
         parts.append(part)
     return b"".join(parts)
+
+
+async def taken_apart(body: bytes, read: Callable[[bytes], Read], threads: CapacityLimiter) -> Read:
+    """What `read` makes of a body: a long one in a thread, so that the door takes others meanwhile."""
+    if len(body) <= SMALL:
+        return read(body)
+    return await run_sync(read, body, limiter=threads)

@@ -18,7 +18,7 @@ from remediator.observe.logs import logger
 from remediator.observe.metrics import Metrics
 from remediator.signals.intake import HandIn
 from remediator.web.auth import AgentAuth, Reviewed
-from remediator.web.body import SMALL, read_body
+from remediator.web.body import read_body, taken_apart
 from remediator.web.parse import parse_push, to_signals
 from remediator.web.replies import Refused, outcome
 from remediator.web.stored import stored
@@ -79,10 +79,7 @@ class Pushes:
         if sender is None:
             sender = await run_sync(self._auth.sender, header, limiter=self._threads)
         body = await read_body(request, self._body_cap)
-        if len(body) <= SMALL:
-            push = parse_push(body)
-        else:
-            push = await run_sync(parse_push, body, limiter=self._threads)
+        push = await taken_apart(body, parse_push, self._threads)
         self._own_node(sender, push)
         return await self._take(push)
 
