@@ -228,6 +228,7 @@ class Controller:
                 taken_spares=call.taken_spares,
                 together=together,
                 ahead=call.ahead,
+                early=call.early,
                 watched=watched,
                 saved=call.saved,
                 stopped_at=call.stopped_at,
@@ -280,7 +281,8 @@ class Controller:
         keeper = Keeper(inventory, engine, journal)
         stalled = StalledJobs(inventory, self.policy, limits, cluster, engine, journal)
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
-        core = Core(self.store, engine, triage, journal, self.outage.says, self.site_policy)
+        may, early = self.outage.says, self.workers.ask_early
+        core = Core(self.store, engine, triage, journal, may, self.site_policy, early)
         beat = self.health.loop("core", CORE_LIMIT_S)
         submit, sweep = self.workers.submit, self.garbage.sweep
         return CoreLoop(core, self.inbox, self.poll, self.clock, submit, beat, self.metrics, sweep)

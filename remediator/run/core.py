@@ -60,7 +60,8 @@ class Turn:
 
 class Core:
     """Holds no state a restart would miss, except which calls are with the workers and that it has begun.
-    `frozen` says why no step is taken at present, `site` has the policy when its files have changed.
+    `frozen` says why no step is taken at present, `site` has the policy when its files have changed,
+    `ask_early` may read for a call whose INTENT is about to be committed.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Core:
         journal: Journal,
         frozen: Callable[[], str | None] = lambda: None,
         site: NewRules | None = None,
+        ask_early: Callable[[Call], Call] = lambda call: call,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -80,6 +82,7 @@ class Core:
         self._journal = journal
         self._frozen = frozen
         self._site = site
+        self._ask_early = ask_early
         # With what the clock was set by since each was handed out.
         self._in_flight: dict[Place, float] = {}
         self._begun = False
@@ -117,6 +120,7 @@ class Core:
             treated = self._engine.standing.treated(connection, view, now)
             self._engine.standing.guard_fences(connection, self._triage.inventory.machine, now)
             calls, later = self._next(connection, frozenset(flying), now)
+            calls = [self._ask_early(call) for call in calls]
             open_incidents = incidents.open_count(connection)
             waiting, due_at = signals.waiting(connection)
         if self._site and newer:

@@ -11,7 +11,7 @@ from remediator.errors import Fenced
 from remediator.model.plan import Hold, Outcome
 from remediator.observe.logs import logger
 from remediator.workflow.attempt import Probe, attempt
-from remediator.workflow.calls import Answer, Call, answers
+from remediator.workflow.calls import Answer, Call, answers, asked_early
 from remediator.workflow.context import Context
 from remediator.workflow.steps import STEPS
 
@@ -41,6 +41,13 @@ class Workers:
         self._probe = probe
         self._urgent = ThreadPoolExecutor(URGENT_WORKERS, "urgent")
         self._other = ThreadPoolExecutor(OTHER_WORKERS, "worker")
+        self._early = ThreadPoolExecutor(URGENT_WORKERS, "early")
+
+    def ask_early(self, call: Call) -> Call:
+        """The call; in a thread what a step in a hurry looks at first is asked for from now on."""
+        now = self._clock.now()
+        ask = self._early.submit
+        return asked_early(call, lambda step: ask(lambda: step.look_early(self._context_of(call, now))), now)
 
     def submit(self, call: Call) -> None:
         """Hand out one call."""
@@ -49,6 +56,7 @@ class Workers:
 
     def stop(self) -> None:
         """Take no more calls and wait for those under way (each has a deadline)."""
+        self._early.shutdown(wait=True, cancel_futures=True)
         self._urgent.shutdown(wait=True, cancel_futures=True)
         self._other.shutdown(wait=True, cancel_futures=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from remediator.model.checkpoint import NOTHING_KNOWN, Saved
@@ -11,12 +12,16 @@ from remediator.model.plan import Done, Outcome, StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.store.steps import Place
-from remediator.workflow.judged import Ahead
+from remediator.workflow.judged import Ahead, Early, Nodes
+from remediator.workflow.step import Hurried
+from remediator.workflow.steps import STEPS
 
 
 @dataclass(frozen=True)
 class Call:
-    """Work for a worker: one attempt at one step, and straight after it, once it is done, at `then`."""
+    """Work for a worker: one attempt at one step, and straight after it, once it is done, at `then`. What it
+    looks at first may have been asked for `early`.
+    """
 
     incident: Incident
     row: StepRow
@@ -27,6 +32,7 @@ class Call:
     taken_spares: dict[str, str] = field(default_factory=dict)
     then: Call | None = None
     ahead: Ahead | None = field(default=None, compare=False)
+    early: Early | None = field(default=None, compare=False)
     saved: Saved = NOTHING_KNOWN
     stopped_at: float | None = None
 
@@ -54,6 +60,16 @@ class Answer:
 def place_of(row: StepRow) -> Place:
     """A step's identity."""
     return (row.incident, row.name, row.subject)
+
+
+def asked_early(call: Call, ask: Callable[[Hurried], Future[Nodes]], now: float) -> Call:
+    """The call; if it is in a hurry, with what its step looks at first, asked for from `now` on. Its INTENT
+    is still being committed, so `ask` only reads.
+    """
+    step = STEPS[call.row.name]
+    if call.then is None or not isinstance(step, Hurried):
+        return call
+    return replace(call, early=Early(ask(step), now))
 
 
 def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> list[Answer]:

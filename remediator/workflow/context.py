@@ -18,7 +18,7 @@ from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
-from remediator.workflow.judged import Ahead
+from remediator.workflow.judged import Ahead, Early
 from remediator.workflow.together import Together, in_order
 from slurm_bridge.model import SlurmConfig
 
@@ -67,8 +67,8 @@ class Watched:
 @dataclass(frozen=True)
 class Context:
     """Everything one attempt gets; `runs` are the job runs already on the books, `ahead` is shared by two
-    steps that one worker takes one after the other. `saved` and `stopped_at` are of `run`, and known to the
-    steps that read checkpoints.
+    steps that one worker takes one after the other, `early` was asked for before the INTENT was committed.
+    `saved` and `stopped_at` are of `run`, and known to the steps that read checkpoints.
     """
 
     incident: Incident
@@ -82,6 +82,7 @@ class Context:
     taken_spares: Mapping[str, str] = field(default_factory=dict)
     together: Together = in_order
     ahead: Ahead | None = None
+    early: Early | None = None
     watched: Watched = field(default_factory=Watched)
     saved: Saved = NOTHING_KNOWN
     stopped_at: float | None = None

@@ -30,7 +30,7 @@ from remediator.workflow.plans import main_rows
 from remediator.workflow.requeues import UNCAPPED
 from remediator.workflow.saved import BLIND, READS, Clocks, hasten, stopped_at
 from remediator.workflow.standing import Standing
-from remediator.workflow.step import Local, Step, Writing
+from remediator.workflow.step import Hurried, Local, Step, Writing
 from remediator.workflow.steps import STEPS
 from remediator.workflow.suspects import change_plan
 from remediator.workflow.yielding import Yields
@@ -256,7 +256,7 @@ class Engine:
         self, connection: sa.Connection, incident: Incident, step: Step, now: float
     ) -> Call | None:
         """The step that the same worker takes right after this one, its INTENT committed with this one's."""
-        after = step.then if isinstance(step, Writing) else ""
+        after = step.then if isinstance(step, Hurried) else ""
         row = steps.get(connection, incident.id, after) if after else None
         if row is None or row.state != "pending":
             return None

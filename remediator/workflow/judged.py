@@ -1,14 +1,17 @@
-"""What was looked at before a machine is touched, also while the step before was read back."""
+"""What was looked at before a machine is touched, also while something before that was under way."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from remediator.kube.nodes import NodeView
 from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto
+from slurm_bridge.model import SlurmNode
 
-FRESH_S = 0.5  # a slower drain is followed by a look of its own
+FRESH_S = 0.5  # a slower drain, or a slower commit, is followed by a look of its own
+Nodes = tuple[SlurmNode, ...]
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,20 @@ class Ahead:
         """The look, or None when there is none that is fresh."""
         kept, self._kept = self._kept, None
         return kept[0] if kept is not None and now - kept[1] <= FRESH_S else None
+
+
+class Early:
+    """Slurm nodes that are asked for while the INTENT about them is being committed; good once, and only
+    while they are fresh. `now`: when they were asked for.
+    """
+
+    def __init__(self, asked: Future[Nodes], now: float) -> None:
+        self._asked: Future[Nodes] | None = asked
+        self._now = now
+
+    def take(self, now: float) -> Nodes | None:
+        """The nodes, or None when they have to be read now: whatever failed is asked again and says why."""
+        asked, self._asked = self._asked, None
+        if asked is None or asked.cancel() or now - self._now > FRESH_S or asked.exception() is not None:
+            return None
+        return asked.result()

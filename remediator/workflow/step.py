@@ -10,6 +10,7 @@ from remediator.model.plan import Done, Hold, Outcome, Unknown, Wait
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.workflow.context import Context
+from remediator.workflow.judged import Nodes
 
 
 class Step(ABC):
@@ -47,11 +48,9 @@ class Local(Step):
 class Writing(Step):
     """A step that changes something outside, once an INTENT for it is committed.
 
-    `then` names the step that goes straight after it when every millisecond counts; it has no budget of
-    its own. `judges`: `act` itself finds out what is there and writes only that very version.
+    `judges`: `act` itself finds out what is there and writes only that very version.
     """
 
-    then: ClassVar[str] = ""
     judges: ClassVar[bool] = False
 
     @abstractmethod
@@ -72,3 +71,15 @@ class Writing(Step):
     def verify(self, context: Context) -> Outcome:
         """Look again: an accepted write that cannot be seen is not done."""
         return self.check(context) or Unknown("accepted, but not seen yet", after=0.2)
+
+
+class Hurried(Writing):
+    """A writing step of which every millisecond counts. `then` names the step that goes straight after it,
+    one without a budget of its own.
+    """
+
+    then: ClassVar[str]
+
+    @abstractmethod
+    def look_early(self, context: Context) -> Nodes:
+        """What `act` looks at first, read while its INTENT is being committed."""

@@ -15,8 +15,8 @@ READ, PUSH, INTAKE, TURN, SLURM = (
     "agent reads the line",
     "push until parsed",
     "intake commit",
-    "deciding turn with its commit",
-    "GET answered, POST",
+    "deciding turn until slurmctld is asked for the node",
+    "commit meanwhile, GET answered, POST",
 )
 
 

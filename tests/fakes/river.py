@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,12 +45,14 @@ from remediator.settings import Crashes as Limits
 from remediator.store import checkpoints, incidents, leadership, signals, steps
 from remediator.store.engine import open_store
 from remediator.workflow.attempt import attempt
-from remediator.workflow.calls import Answer, Call, answers
+from remediator.workflow.calls import Answer, Call, answers, asked_early
 from remediator.workflow.context import Conduct, Context, NoSpare, Ports, Watched
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
+from remediator.workflow.judged import Nodes as SlurmNodes
 from remediator.workflow.ledger import Ledger
 from remediator.workflow.saved import Clocks
+from remediator.workflow.step import Hurried
 from remediator.workflow.steps import STEPS
 from slurm_bridge.model import SlurmJob
 from tests.fakes.kube import FakeCluster
@@ -161,7 +164,7 @@ class River:
         keeper = Keeper(inventory, engine, journal)
         stalled = StalledJobs(inventory, self.policy, self.limits, "test", engine, journal)
         triage = Triage(inventory, self.policy, ledger, engine, journal, crashes, keeper, stalled)
-        self.core = Core(self.store, engine, triage, journal, self.outage.says)
+        self.core = Core(self.store, engine, triage, journal, self.outage.says, ask_early=self.ask_early)
         self.jumps = Jumps(self.own)
         self.answers = []
         self.treated: frozenset[str] = frozenset()
@@ -327,8 +330,8 @@ class River:
                 seen[name] = Drained(node.is_drain, node.reason, self.own.now(), started)
         self.view = SlurmView(seen)
 
-    def _work(self, ahead: float, call: Call) -> Outcome | None:
-        context = Context(
+    def _context(self, ahead: float, call: Call) -> Context:
+        return Context(
             call.incident,
             call.row,
             ahead + self.own.steady(),
@@ -339,11 +342,30 @@ class River:
             call.spare,
             call.taken_spares,
             ahead=call.ahead,
+            early=call.early,
             watched=self.watched,
             saved=call.saved,
             stopped_at=call.stopped_at,
         )
+
+    def _work(self, ahead: float, call: Call) -> Outcome | None:
+        context = self._context(ahead, call)
         return attempt(STEPS[call.row.name], context, may_act=call.may_act, probe=self.probe)
+
+    def ask_early(self, call: Call) -> Call:
+        """The call; a step in a hurry looks before its INTENT is committed, here at once."""
+        ahead = self.own.now() - self.own.steady()
+
+        def ask(step: Hurried) -> Future[SlurmNodes]:
+            asked: Future[SlurmNodes] = Future()
+            asked.set_running_or_notify_cancel()
+            try:
+                asked.set_result(step.look_early(self._context(ahead, call)))
+            except RemediatorError as error:
+                asked.set_exception(error)
+            return asked
+
+        return asked_early(call, ask, self.own.now())
 
     def run(self, seconds: float = 300.0) -> None:
         """Turn until no incident is open or `seconds` have passed."""

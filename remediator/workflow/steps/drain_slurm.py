@@ -8,9 +8,10 @@ from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait, Yield
 from remediator.model.run import JobRun
 from remediator.workflow.context import Context
+from remediator.workflow.judged import Nodes
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
 from remediator.workflow.remade import OUTLIVED, outlived, went_with_restart
-from remediator.workflow.step import Writing
+from remediator.workflow.step import Hurried
 from remediator.workflow.veto import look_ahead
 from slurm_bridge.model import SlurmConfig, SlurmNode
 from slurm_bridge.reasons import quoted
@@ -22,7 +23,7 @@ KEPT = "kept"
 """Fact: the DRAIN was seen to stand after slurmctld had saved it, so only a person can have lifted it."""
 
 
-class DrainSlurm(Writing):
+class DrainSlurm(Hurried):
     """No new job may start there; running jobs go on. The engine looks again whenever a DRAIN vanishes."""
 
     name = "drain-slurm"
@@ -36,9 +37,11 @@ class DrainSlurm(Writing):
         A DRAIN that was there and is gone was forgotten by slurmctld, went with its worker's restart, or was
         lifted by a person.
         """
+        return self._judge(context, _nodes(context))
+
+    def _judge(self, context: Context, nodes: Sequence[SlurmNode]) -> Outcome | None:
         if not context.incident.slurm_nodes:
             return Done("no Slurm worker on this node: nothing to drain")
-        nodes = _nodes(context)
         theirs = {node.name: node.reason for node in nodes if somebody_elses(node, context.incident)}
         if SEEN in context.row.facts:
             return self._again(context, nodes, theirs)
@@ -52,6 +55,10 @@ class DrainSlurm(Writing):
             return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
         return self._done(context, nodes, context.slurm.config())
 
+    def look_early(self, context: Context) -> Nodes:
+        """Whose they are, which decides whether they are drained."""
+        return tuple(_nodes(context))
+
     def intention(self, incident: Incident, run: JobRun | None) -> str:
         """Which nodes, and the reason they get."""
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
@@ -60,7 +67,8 @@ class DrainSlurm(Writing):
         """One DRAIN per node that is nobody else's, also when another worker of the machine is, and a look at
         what stands. The fence waits for this: what that will want to know is asked meanwhile.
         """
-        said = self.check(context)
+        early = context.early.take(context.now) if context.early else None
+        said = self._judge(context, _nodes(context) if early is None else early)
         if said is not None:
             return said
         (config, seen), _ = context.together(lambda: self._drain(context), lambda: look_ahead(context))

@@ -21,7 +21,7 @@ from remediator.settings import Budgets
 from remediator.settings.tree import KnownBad
 from remediator.store import incidents, leadership, schema, signals, steps
 from remediator.store.engine import Store, open_store
-from remediator.workflow.calls import Answer
+from remediator.workflow.calls import Answer, Call
 from remediator.workflow.engine import Engine
 from remediator.workflow.journal import Journal
 from remediator.workflow.ledger import Ledger
@@ -49,7 +49,13 @@ class Deciding:
             self.add(f"gpu-{number}")
         with self.store.write() as connection:
             leadership.acquire(connection, "me", 10.0, sole=True)
+        self.asked_early: list[Call] = []
         self.core = self.life(1)
+
+    def ask_early(self, call: Call) -> Call:
+        """What a worker may begin to read for, before the INTENT is committed."""
+        self.asked_early.append(call)
+        return call
 
     def life(self, epoch: int) -> Core:
         """A core that believes to lead in `epoch`."""
@@ -57,7 +63,7 @@ class Deciding:
         ledger = Ledger(self.budgets, self.pool_size, journal)
         engine = Engine(journal, "test", ledger)
         triage = Triage(self, self.policy, ledger, engine, journal)
-        return Core(self.store, engine, triage, journal, site=self.site_policy)
+        return Core(self.store, engine, triage, journal, site=self.site_policy, ask_early=self.ask_early)
 
     def machine(self, name: str) -> Machine | None:
         """The Inventory of this world."""

@@ -72,6 +72,15 @@ def test_a_turn_that_fails_half_way_leaves_nothing_and_can_be_taken_again(
     assert [entry.action for entry in turn.entries] == written
 
 
+def test_a_read_begins_for_what_is_handed_out_and_for_nothing_else(here: Deciding) -> None:
+    here.signal("gpu-0")
+    turn = here.turn()
+    assert [call.row.name for call in here.asked_early] == ["drain-slurm"]
+    assert list(turn.calls) == here.asked_early
+    here.turn()
+    assert len(here.asked_early) == 1
+
+
 def test_a_call_that_is_with_a_worker_is_not_handed_out_again(here: Deciding) -> None:
     here.signal("gpu-0")
     (call,) = here.turn().calls

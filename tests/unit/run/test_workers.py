@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,6 +22,9 @@ from remediator.model.plan import Done, Hold, Outcome, Unknown
 from remediator.run.workers import OTHER_WORKERS, URGENT_WORKERS, Workers
 from remediator.workflow.calls import Answer, Call
 from remediator.workflow.context import Conduct, Context, Ports
+from remediator.workflow.judged import FRESH_S
+from remediator.workflow.step import Hurried
+from remediator.workflow.steps import STEPS
 from tests.fakes.kube import FakeCluster
 from tests.fakes.slurm import FakeSlurm
 from tests.unit.run.calls import call
@@ -61,7 +66,9 @@ class Crew:
         )
 
     def context(self, call: Call, now: float) -> Context:
-        return Context(call.incident, call.row, now, self.ports, Conduct(), ahead=call.ahead)
+        return Context(
+            call.incident, call.row, now, self.ports, Conduct(), ahead=call.ahead, early=call.early
+        )
 
     def do(self, *calls: Call) -> list[Answer]:
         """Submit and wait until all are back, answered or fenced."""
@@ -195,3 +202,94 @@ def test_stop_waits_for_the_calls_under_way_and_starts_no_other(crew: Crew, step
     gate.set()
     stopping.join(30.0)
     assert [answer.call.row.name for answer in crew.answers] == [step] * threads
+
+
+def hurried() -> Call:
+    """A drain that takes the fence with it."""
+    return replace(call("drain-slurm", may_act=True), then=call("fence-node", may_act=True))
+
+
+def reads_before_the_drain(crew: Crew) -> Callable[[], int]:
+    """Counts how often the node is read until it is drained; a look that is asked for is also waited for."""
+    asked: list[str] = []
+    crew.slurm.before = lambda op, _target: asked.append(op)
+    return lambda: asked[: asked.index("drain") if "drain" in asked else None].count("node")
+
+
+def seen_early(crew: Crew) -> Call:
+    """A call in a hurry whose early look has begun."""
+    inside, hook = threading.Semaphore(0), crew.slurm.before
+
+    def told(op: str, target: str) -> None:
+        inside.release()
+        hook(op, target)
+
+    crew.slurm.before = told
+    begun = crew.workers.ask_early(hurried())
+    assert inside.acquire(timeout=30.0)
+    crew.slurm.before = hook
+    return begun
+
+
+def test_what_a_drain_looks_at_is_read_before_it_is_handed_out_and_not_again(crew: Crew) -> None:
+    reads = reads_before_the_drain(crew)
+    begun = seen_early(crew)
+    assert crew.slurm.writes == [], "nothing is written before the INTENT is committed"
+    (first, *_) = crew.do(begun)
+    assert isinstance(first.outcome, Done)
+    assert reads() == 1
+
+
+def test_an_early_look_that_has_aged_is_taken_again(crew: Crew) -> None:
+    """Somebody drained it while the store took its time."""
+    begun = seen_early(crew)
+    crew.slurm.drain("w-0", "admin: cable", deadline=5.0)
+    crew.clock.advance(FRESH_S + 0.1)
+    (first, *_) = crew.do(begun)
+    assert isinstance(first.outcome, Hold)
+    assert crew.slurm.count("drain", "w-0") == 1
+
+
+@pytest.mark.parametrize(("error", "outcome"), OUTCOMES, ids=[type(error).__name__ for error, _ in OUTCOMES])
+@pytest.mark.parametrize("lasts", [True, False])
+def test_an_early_look_that_failed_is_taken_again(
+    crew: Crew, error: Exception, outcome: Outcome, *, lasts: bool
+) -> None:
+    crew.slurm.before = raising(error, "node")
+    begun = seen_early(crew)
+    if not lasts:
+        crew.slurm.before = lambda _op, _target: None
+    (first, *_) = crew.do(begun)
+    assert first.outcome == outcome if lasts else isinstance(first.outcome, Done)
+
+
+def test_an_early_look_is_good_for_one_attempt(crew: Crew) -> None:
+    begun = seen_early(crew)
+    assert begun.early is not None
+    assert begun.early.take(crew.clock.now()) is not None
+    assert begun.early.take(crew.clock.now()) is None
+
+
+def test_a_look_that_nobody_was_free_for_is_taken_by_the_step_itself(crew: Crew) -> None:
+    gate = threading.Event()
+
+    def hook(op: str, target: str) -> None:
+        if threading.current_thread().name.startswith("early"):
+            assert gate.wait(30.0)
+
+    crew.slurm.before = hook
+    waiting = [crew.workers.ask_early(hurried()) for _ in range(URGENT_WORKERS + 1)]
+    (first, *_) = crew.do(waiting[-1])
+    assert isinstance(first.outcome, Done)
+    gate.set()
+
+
+@pytest.mark.parametrize("step", [name for name, step in STEPS.items() if isinstance(step, Hurried)])
+def test_an_early_look_of_any_step_writes_nothing(crew: Crew, step: str) -> None:
+    cast(Hurried, STEPS[step]).look_early(crew.context(call(step, may_act=True), 0.0))
+    assert crew.slurm.writes == []
+
+
+def test_only_a_call_in_a_hurry_is_looked_at_early(crew: Crew) -> None:
+    assert crew.workers.ask_early(call("drain-slurm", may_act=True)).early is None
+    assert crew.workers.ask_early(call("survey")).early is None
