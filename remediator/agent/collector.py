@@ -33,10 +33,20 @@ class Collector(Protocol):
 
 
 class Looking:
-    """The thread of one collector. A look that fails is told once, until one goes well."""
+    """The thread of one collector. A look that fails is told once, until one goes well; `after` each of the
+    others somebody may want to know.
+    """
 
-    def __init__(self, collector: Collector, tell: Tell, clock: Clock, log: Log) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        tell: Tell,
+        clock: Clock,
+        log: Log,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
         self._collector, self._tell, self._clock, self._log = collector, tell, clock, log
+        self._after = after
         self._ending = threading.Event()
         self._trouble = ""
 
@@ -53,6 +63,7 @@ class Looking:
         try:
             for event in self._collector.look(self._clock.now(), self._clock.steady()):
                 self._tell(event)
+            self._after()
         except Exception as error:  # noqa: BLE001 - boundary: odd hardware must not end the thread
             self._failed(f"{type(error).__name__}: {error}")
         else:

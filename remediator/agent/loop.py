@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import queue
 import random
+import socket
+from contextlib import suppress
 
 from remediator.agent.boot import read_boot_id
 from remediator.agent.bursts import Bursts
@@ -25,8 +27,10 @@ from remediator.model.signal import AgentPush, KernelEvent, PushedEvent
 
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
-# Sources without a descriptor, and files whose change inotify cannot tell, are looked at this often.
+# Sources without a descriptor are looked at this often.
 POLL_S = 1.0
+# The others wake the loop; a file whose change inotify cannot tell is looked at this often.
+LISTEN_S = 5.0
 # Events that stand in no log are numbered by microseconds of uptime, above all numbers of records.
 FIRST_OWN_SEQ = 2**62
 
@@ -53,6 +57,9 @@ class Agent:
         self._outbox = Outbox()
         self._bursts = Bursts()
         self._heard: queue.SimpleQueue[KernelEvent] = queue.SimpleQueue()
+        self._news, self._nudge = socket.socketpair()
+        for end in (self._news, self._nudge):
+            end.setblocking(False)
         self._own_seq = FIRST_OWN_SEQ
         self._boot = read_boot_id(settings.boot_id_path)
         self.metrics.speak_for(settings.node, self._boot)
@@ -66,6 +73,8 @@ class Agent:
     def turn(self) -> float:
         """Read what is there and push what is due; seconds the caller may wait for the source."""
         self.turned_at = self._clock.steady()
+        with suppress(BlockingIOError):
+            self._news.recv(4096)
         if not self._outbox.full:
             self._read()
             self._hear()
@@ -76,11 +85,24 @@ class Agent:
         self.metrics.waiting.set(len(self._outbox))
         if (self.source.more and not self._outbox.full) or (self._outbox and not self._failures):
             return 0.0
-        return max(0.0, min(POLL_S, self._due - self._clock.steady()))
+        most = POLL_S if self.source.fileno() is None else LISTEN_S
+        return max(0.0, min(most, self._due - self._clock.steady()))
 
     def tell(self, event: KernelEvent) -> None:
-        """What a collector found out; any thread may call. It is pushed by the next turn."""
+        """What a collector found out; any thread may call. It is pushed by the next turn, at once."""
         self._heard.put(event)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Let the next turn begin now; any thread may call, also after the end."""
+        with suppress(OSError):  # it is full of nudges already, or nobody listens any more
+            self._nudge.send(b"!")
+
+    @property
+    def wakers(self) -> tuple[int, ...]:
+        """What is readable when the next turn has something to do: not the log while there is no room."""
+        log = None if self._outbox.full else self.source.fileno()
+        return (self._news.fileno(),) if log is None else (self._news.fileno(), log)
 
     def close(self) -> None:
         """Keep what was not accepted and close the source."""

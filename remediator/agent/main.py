@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
@@ -74,13 +75,14 @@ def _serve(settings: AgentSettings) -> None:
     server.start()
     log.info("agent started", kernel_log=settings.kernel_log, port=server.port)
     looks = _looks(settings, agent, clock, log)
-    looks += [Looking(checkpoints, agent.tell, clock, log)] if checkpoints else []
+    looks += [Looking(checkpoints, agent.tell, clock, log, agent.nudge)] if checkpoints else []
     for look in looks:
         look.start()
     try:
         while not stop.asked:
             beat()
-            wait(agent.source.fileno(), stop.fd, agent.turn())
+            seconds = agent.turn()
+            wait((stop.fd, *agent.wakers), seconds)
     finally:
         for look in looks:
             look.stop()
@@ -101,10 +103,9 @@ def _looks(settings: AgentSettings, agent: Agent, clock: Clock, log: Log) -> lis
     return [Looking(collector, agent.tell, clock, log) for collector in collectors]
 
 
-def wait(source: int | None, wake: int, seconds: float) -> None:
-    """Until the source has something, a signal came, or `seconds` have passed."""
+def wait(descriptors: Iterable[int], seconds: float) -> None:
+    """Until one of them can be read, or `seconds` have passed."""
     poll = select.poll()
-    for descriptor in (source, wake):
-        if descriptor is not None:
-            poll.register(descriptor, select.POLLIN)
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
     poll.poll(seconds * 1000)

@@ -42,9 +42,17 @@ def fails() -> Iterable[KernelEvent]:
 def test_a_look_that_fails_is_told_once_until_one_goes_well() -> None:
     said, told = Said(), list[KernelEvent]()
     event = KernelEvent(kind="hca-gone")
-    looking = Looking(Plays(fails, fails, lambda: [event], fails), told.append, ManualClock(), said)
+    looked: list[int] = []
+    looking = Looking(
+        Plays(fails, fails, lambda: [event], fails),
+        told.append,
+        ManualClock(),
+        said,
+        lambda: looked.append(len(told)),
+    )
     for _ in range(4):
         looking.look()
+    assert looked == [1], "after the one that went well, once its event was told"
     assert [fields["why"] for _, fields in said.lines] == ["PermissionError: sysfs is closed"] * 2
     assert told == [event]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from remediator.agent.bursts import SPACING_S
-from remediator.agent.loop import FIRST_OWN_SEQ, LAST_BACKOFF_S, POLL_S, Agent
+from remediator.agent.loop import FIRST_OWN_SEQ, LAST_BACKOFF_S, LISTEN_S, POLL_S, Agent
 from remediator.agent.outbox import MAX_EVENTS
 from remediator.agent.push import HttpPusher
 from remediator.agent.state import Cursor, StateDir
@@ -190,6 +191,63 @@ def test_what_collectors_say_is_pushed_under_numbers_of_its_own(
     assert [event["event"]["extra"]["device"] for event in own] == ["mlx5_0", "mlx5_1"]
 
 
+def is_woken(agent: Agent) -> bool:
+    """Whether the loop would begin its next turn at once."""
+    return bool(select.select(agent.wakers, [], [], 0)[0])
+
+
+def test_the_loop_sleeps_until_somebody_has_something_for_it(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    assert _settle(agent) > POLL_S, "a log that wakes us is not polled"
+    assert not is_woken(agent)
+
+    def tells() -> None:
+        agent.tell(KernelEvent(kind="hca-gone", extra={"device": "mlx5_0"}))
+
+    def nudges() -> None:
+        for _ in range(10_000):
+            agent.nudge()
+
+    def prints() -> None:
+        node.print(XID79)
+
+    for begins in (prints, tells, nudges):
+        begins()
+        assert is_woken(agent)
+        _settle(agent)
+        assert not is_woken(agent)
+
+
+def test_a_log_that_is_not_read_for_want_of_room_wakes_nobody(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    """It stays readable: the loop would turn without a pause while the controller is away."""
+    controller.answer = lambda _: 503
+    agent = _agent(node, controller, clock)
+    with node.log.open("ab") as file:
+        file.writelines(node.record(fault(pid)) for pid in range(3 * MAX_EVENTS))
+    while len(agent.wakers) > 1:
+        clock.advance(agent.turn())
+    node.print("one more")
+    assert not is_woken(agent)
+    controller.answer = lambda _: 202
+    clock.advance(LAST_BACKOFF_S)
+    _settle(agent)
+    assert len(controller.events()) == 3 * MAX_EVENTS
+    node.print(XID79)
+    assert is_woken(agent)
+
+
+def test_a_collector_that_is_late_wakes_nobody_after_the_end(
+    node: Node, controller: Controller, clock: ManualClock
+) -> None:
+    agent = _agent(node, controller, clock)
+    agent.close()
+    agent.tell(KernelEvent(kind="hca-gone", extra={"device": "mlx5_0"}))
+
+
 def test_a_line_of_ten_megabytes_hides_nothing_behind_it(
     node: Node, controller: Controller, clock: ManualClock
 ) -> None:
@@ -311,7 +369,7 @@ def test_retries_spread_between_nothing_and_ten_seconds(
         waits[-1] += seconds
         clock.advance(seconds)
     assert waits[0] <= 0.2
-    assert 5 < max(waits[:-1]) <= LAST_BACKOFF_S + POLL_S
+    assert 5 < max(waits[:-1]) <= LAST_BACKOFF_S + LISTEN_S
 
 
 def test_the_one_refused_event_is_found_and_set_aside(

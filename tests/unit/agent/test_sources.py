@@ -34,7 +34,7 @@ def _until(source: Source, enough: Callable[[list[Item]], bool]) -> list[Item]:
     """Read until `enough` of the items have come; a source that stays silent fails by the test's time-out."""
     items: list[Item] = []
     while not enough(items):
-        wait(source.fileno(), source.fileno() or 0, 0.05)
+        wait([source.fileno() or 0], 0.05)
         items += source.read()
     return items
 
@@ -185,7 +185,7 @@ def test_write_wakes_the_wait(node: Node) -> None:
     source = FileSource(node.log, None)
     source.read()
     node.print("one")
-    wait(source.fileno(), source.fileno() or 0, 3600)
+    wait([source.fileno() or 0], 3600)
     assert _texts(source.read()) == ["one"]
 
 
