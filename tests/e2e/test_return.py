@@ -84,6 +84,7 @@ def accepts(site: Site, node: str) -> bool:
     return "is being returned" in site.lab.remediator("return", node, check=False)
 
 
+@pytest.mark.slow  # the drill of `make crash` kills it at this moment and at the others of a return
 def test_a_controller_killed_after_the_resume_repeats_nothing(armed: Site) -> None:
     node, worker = out_of_service(armed)
     before = Servers(armed.lab)

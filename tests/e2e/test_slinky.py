@@ -293,6 +293,7 @@ def test_cordon_while_slurmrestd_is_away_drains_after_its_return(cluster: Cluste
     assert "SyncFailed" in reasons.split()
 
 
+@pytest.mark.slow
 def test_token_is_renewed_before_it_ends(cluster: Cluster) -> None:
     lab, lifetime = cluster.lab, 30
     token: Json = {
