@@ -45,8 +45,10 @@ def make_spare(site: Site, node: str) -> None:
 
 
 def workers(site: Site) -> list[str]:
+    """Workers on a node; one that has ended and is about to be deleted is none any more."""
     pods = site.lab.api.get(f"/api/v1/namespaces/{SLURM_NAMESPACE}/pods")["items"]
-    names = [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")]
+    living = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    names = [pod["metadata"]["name"] for pod in living if pod["spec"].get("nodeName")]
     return [name for name in names if name.startswith("worker-")]
 
 
