@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any, Generic, TypeVar
 
 from remediator.kube.fence import FENCED, INCIDENT, overridden
@@ -30,7 +31,7 @@ class Kept(Generic[Derived]):
         """The kept result, or a new one."""
         found = [source() for source in self._sources]
         last = self._last
-        if last is None or any(old is not new for old, new in zip(last[0], found, strict=True)):
+        if last is None or not all(map(is_, last[0], found)):
             last = self._last = (found, self._build(*found))
         return last[1]
 

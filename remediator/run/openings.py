@@ -105,7 +105,7 @@ class Openings:
             grouped = self._ledger.sighted(
                 connection, view.groups(), machine, decision, signal.received_at, now
             )
-        view.opened(machine, grouped=grouped)
+        view.opened(incident, grouped=grouped)
         detail: dict[str, Any] = decision.model_dump(include={"rule", "plan", "policy", "timing"})
         detail["evidence"] = signal.dedupe
         if followed_by:

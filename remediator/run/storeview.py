@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -12,11 +13,14 @@ from remediator.model.incident import Incident, Tier
 from remediator.model.machine import TIERS, Machine
 from remediator.policy.budgets import Budget, drain_budget
 from remediator.policy.decide import Situation
-from remediator.run.memory import NO_PAST, remember
+from remediator.run.memory import NO_PAST, Memory, remember
 from remediator.settings import MachineLimits
 from remediator.store import incidents, life
 from remediator.workflow.common_cause import Group
 from remediator.workflow.ledger import Ledger
+
+OPEN = "open"
+Answer = TypeVar("Answer")
 
 
 class StoreView:
@@ -32,6 +36,8 @@ class StoreView:
         self._refused: dict[tuple[str | None, Budget], str | None] = {}
         self._groups: list[Group] | None = None
         self._strangers: set[str] = set()
+        self._answers: dict[tuple[str, str], Any] = {}
+        self._writes = incidents.writes(connection)
         self.openings = 0
         self._since: tuple[float | None] | None = None
 
@@ -41,13 +47,23 @@ class StoreView:
         return self._ledger.machine_limits
 
     def meet(self, machines: Iterable[Machine]) -> None:
-        """One read for all that are about to be asked about: which of them never had an incident."""
+        """Two reads for all that are about to be asked about: which of them never had an incident, and those
+        that are open.
+        """
         keys = {machine.key for machine in machines} - self._strangers
-        self._strangers |= keys - incidents.known(self._connection, keys)
+        known = incidents.known(self._connection, keys)
+        self._strangers |= keys - known
+        found = incidents.open_among(self._connection, known)
+        self._known().update({(OPEN, key): found.get(key) for key in known})
 
-    def opened(self, machine: Machine, *, grouped: bool) -> None:
-        """The machine has an incident from now on, which may have made a group of many."""
-        self._strangers.discard(machine.key)
+    def forget(self) -> None:
+        """What was written may have been taken back: everything is read anew."""
+        self._refused, self._groups, self._answers = {}, None, {}
+
+    def opened(self, incident: Incident, *, grouped: bool) -> None:
+        """This incident is open from now on, which may have made a group of many."""
+        self._strangers.discard(incident.key)
+        self._known()[OPEN, incident.key] = incident
         self.openings += 1
         self.started(grouped=grouped)
 
@@ -71,15 +87,15 @@ class StoreView:
 
     def open_for(self, machine: Machine) -> Incident | None:
         """The machine's open incident."""
-        return None if self._is_stranger(machine) else incidents.open_for(self._connection, machine.key)
+        return None if self._is_stranger(machine) else self._asked(OPEN, incidents.open_for, machine)
 
     def last_closed(self, machine: Machine) -> Incident | None:
         """The machine's newest incident that has ended."""
-        return None if self._is_stranger(machine) else incidents.last_closed(self._connection, machine.key)
+        return None if self._is_stranger(machine) else self._asked("closed", incidents.last_closed, machine)
 
     def last_return(self, machine: Machine) -> Incident | None:
         """The machine's newest return to service."""
-        return None if self._is_stranger(machine) else incidents.last_return(self._connection, machine.key)
+        return None if self._is_stranger(machine) else self._asked("return", incidents.last_return, machine)
 
     def watching_since(self) -> float | None:
         """When the service first watched."""
@@ -92,8 +108,7 @@ class StoreView:
         limits = self._ledger.machine_limits
         if machine is None or limits is None:
             return None
-        unknown = self._is_stranger(machine)
-        memory = NO_PAST if unknown else remember(self._connection, machine.key, limits, self._now)
+        memory = NO_PAST if self._is_stranger(machine) else self._asked("past", self._past, machine)
         return memory.recall(rule, tier, plan, limits, self._now)
 
     def groups(self) -> list[Group]:
@@ -126,6 +141,24 @@ class StoreView:
         """Whether no evidence could let the machine in now; asked of each that is held, in every turn."""
         acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
         return all(self.refused(machine.pool, tier) for tier in acting)
+
+    def _asked(self, what: str, ask: Callable[[sa.Connection, str], Answer], machine: Machine) -> Answer:
+        """What the store says of a machine's incidents, which are the same until one is written."""
+        known = self._known()
+        if (what, machine.key) not in known:
+            known[what, machine.key] = ask(self._connection, machine.key)
+        answer: Answer = known[what, machine.key]
+        return answer
+
+    def _known(self) -> dict[tuple[str, str], Any]:
+        writes = incidents.writes(self._connection)
+        if writes != self._writes:
+            self._answers, self._writes = {}, writes
+        return self._answers
+
+    def _past(self, connection: sa.Connection, key: str) -> Memory:
+        limits = self._ledger.machine_limits
+        return remember(connection, key, limits, self._now) if limits else NO_PAST
 
     def _is_stranger(self, machine: Machine) -> bool:
         return machine.key in self._strangers

@@ -101,8 +101,8 @@ class Triage:
         last, more = signals.FIRST, True
         share = Share(is_wanted)
         while more and not share.is_taken(view.openings):
-            page = signals.unhandled(connection, last, PAGE, now)
-            more = len(page) == PAGE
+            found = signals.unhandled(connection, last, PAGE + 1, now)
+            page, more = found[:PAGE], len(found) > PAGE  # no turn comes only to see that nothing is left
             view.meet(self._machines(signal for _, signal in page))
             for last, signal in page:
                 if share.is_taken(view.openings):
@@ -145,6 +145,7 @@ class Triage:
             raise  # the store's trouble, not this signal's: nothing is settled
         except Exception as error:
             self._ledger.changed()  # what it drew is taken back
+            view.forget()
             log.exception("a signal could not be judged", dedupe=signal.dedupe)
             why = f"internal error {type(error).__name__}: {signal.node} is left alone, see the log"
             return self._doubt("internal-error", why)

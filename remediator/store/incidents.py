@@ -53,7 +53,11 @@ _BEGUN = (
 _KNOWN = sa.select(incident.c.key).where(incident.c.key.in_(sa.bindparam("keys", expanding=True))).distinct()
 _INSERT = sa.insert(incident)
 _UPDATE = sa.update(incident).where(incident.c.id == sa.bindparam("of"))
+_OPEN_AMONG = sa.select(incident).where(incident.c.key.in_(sa.bindparam("keys", expanding=True)), OPEN)
 _ALL_OPEN = sa.select(incident).where(OPEN).order_by(incident.c.opened_at)
+
+
+_WRITES = "incident-writes"
 
 
 class Held(NamedTuple):
@@ -73,9 +77,21 @@ def _incident(row: Any) -> Incident:
 
 def insert(connection: sa.Connection, new: Incident) -> None:
     """Open an incident."""
+    _count(connection)
     values = new.model_dump()
     values["slurm_nodes"] = list(new.slurm_nodes)
     connection.execute(_INSERT, values)
+
+
+def writes(connection: sa.Connection) -> int:
+    """A number that is another one after each write here: what was read before may be another by then. What a
+    savepoint takes back is not counted.
+    """
+    return int(connection.info.get(_WRITES, 0))
+
+
+def _count(connection: sa.Connection) -> None:
+    connection.info[_WRITES] = writes(connection) + 1
 
 
 def get(connection: sa.Connection, incident_id: str) -> Incident | None:
@@ -88,6 +104,12 @@ def open_for(connection: sa.Connection, key: str) -> Incident | None:
     """The open incident of a machine."""
     row = connection.execute(_OPEN_FOR, {"key": key}).one_or_none()
     return _incident(row) if row else None
+
+
+def open_among(connection: sa.Connection, keys: Collection[str]) -> dict[str, Incident]:
+    """The open incidents of those of these machines that have one, by their keys."""
+    rows = connection.execute(_OPEN_AMONG, {"keys": list(keys)}) if keys else ()
+    return {row.key: _incident(row) for row in rows}
 
 
 def in_hand(connection: sa.Connection, key: str) -> bool:
@@ -176,4 +198,5 @@ def treating(connection: sa.Connection, plans: Sequence[str], since: float) -> l
 
 def update(connection: sa.Connection, incident_id: str, **values: Any) -> None:
     """Change columns of one incident."""
+    _count(connection)
     connection.execute(_UPDATE, values | {"of": incident_id})

@@ -12,6 +12,7 @@ from remediator.model.incident import Incident
 from remediator.policy.breaker import Breaker, Fate, admits, chosen, moved
 from remediator.settings import BreakerSettings
 from remediator.store import breakers, incidents
+from remediator.store.within import Within
 from remediator.workflow import notices
 from remediator.workflow.journal import Journal
 
@@ -35,6 +36,11 @@ class Breakers:
         self._settings = settings
         self._pool_size = pool_size
         self._journal = journal
+        self._known: Within[dict[str, Breaker]] = Within(dict)
+
+    def forget(self) -> None:
+        """What this transaction has written may have been taken back."""
+        self._known.forget()
 
     def refusal(self, connection: sa.Connection, pool: str, incident: str, now: float) -> str | None:
         """Why this incident has to wait: the breaker, its limit, and when it frees. Changes nothing."""
@@ -60,7 +66,7 @@ class Breakers:
         """Another node is sick: the breaker opens when these are too many, and people are paged, unless they
         are `told` already of what many have in common.
         """
-        saved = _saved(connection, incident.pool)
+        saved = self._saved(connection, incident.pool)
         if saved.state == "open":
             return  # it stays so; to count is slow when hundreds are sick
         sick, limit = self._sick(connection, incident.pool, now)
@@ -72,7 +78,7 @@ class Breakers:
             self._save(connection, incident, after, why, now, told=told())
 
     def _seen(self, connection: sa.Connection, pool: str, now: float) -> _Seen | None:
-        saved = _saved(connection, pool)
+        saved = self._saved(connection, pool)
         if saved.state == "closed":
             return None
         sick, limit = self._sick(connection, pool, now)
@@ -104,15 +110,18 @@ class Breakers:
         if self._journal is None:
             raise LookupError("a breaker that can only be asked was to be moved")
         breakers.put(connection, incident.pool, after.state, after.since, after.canary)
+        self._known(connection)[incident.pool] = after
         why = f"breaker of pool {incident.pool} is {after.state}: {why}"
         self._journal.record(connection, f"breaker-{after.state}", incident, now, why=why)
         if not told:
             notices.post(connection, incident, notices.breaker(after.state, why), now)
 
-
-def _saved(connection: sa.Connection, pool: str) -> Breaker:
-    row = breakers.get(connection, pool)
-    return Breaker(row.state, row.since, row.canary) if row else Breaker()
+    def _saved(self, connection: sa.Connection, pool: str) -> Breaker:
+        known = self._known(connection)
+        if pool not in known:
+            row = breakers.get(connection, pool)
+            known[pool] = Breaker(row.state, row.since, row.canary) if row else Breaker()
+        return known[pool]
 
 
 def _fate(connection: sa.Connection, canary: str) -> Fate:

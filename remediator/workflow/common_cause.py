@@ -5,7 +5,8 @@ person releases the group, or its nodes are sick no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import sqlalchemy as sa
 
@@ -15,6 +16,7 @@ from remediator.model.machine import Machine
 from remediator.policy.breaker import PLACES, Shared, common_cause, ended_by
 from remediator.settings import GuardLimits, GuardSettings
 from remediator.store import incidents, sightings, steps
+from remediator.store.within import Within
 from remediator.workflow import notices
 from remediator.workflow.ending import end
 from remediator.workflow.journal import Journal
@@ -50,6 +52,29 @@ class Group:
         return f"{self.kind} {self.name}"
 
 
+@dataclass
+class _Noted:
+    """What one transaction has written of sightings, by cause and machine, and which machines it has found in
+    no new group since the last it wrote of their cause: a storm tells the same of a machine many times.
+    """
+
+    shown: dict[tuple[str, str], tuple[Machine, float]] = field(default_factory=dict)
+    alone: dict[str, set[str]] = field(default_factory=dict)
+
+    def says(self, cause: str, machine: Machine, at: float) -> bool:
+        """Whether one that is as new, of the same name and the same places, is on the books."""
+        seen, newest = self.shown.get((cause, machine.key), (None, 0.0))
+        return (
+            seen is not None and at <= newest and (seen.name, seen.shares) == (machine.name, machine.shares)
+        )
+
+    def add(self, cause: str, machine: Machine, at: float) -> None:
+        """It was written now; whoever shares something with it has to be looked at again."""
+        _, newest = self.shown.get((cause, machine.key), (None, at))
+        self.shown[cause, machine.key] = machine, max(newest, at)
+        self.alone[cause] = set()
+
+
 class CommonCause:
     """Everything happens on the caller's connection; without a journal groups can only be asked for."""
 
@@ -62,6 +87,12 @@ class CommonCause:
         self._settings = settings
         self._size = size
         self._journal = journal
+        self._cause_of = cache(settings.cause_of)
+        self._noted = Within(_Noted)
+
+    def forget(self) -> None:
+        """What this transaction has written may have been taken back."""
+        self._noted.forget()
 
     def standing(self, connection: sa.Connection) -> list[Group]:
         """The groups that nobody has released and that have not passed."""
@@ -70,16 +101,15 @@ class CommonCause:
 
     def over(self, groups: Iterable[Group], rule: str, shares: Sequence[tuple[str, str]]) -> str | None:
         """Why nothing is done for this rule on a machine that shares this; None without such a group."""
-        cause = self._settings.cause_of(rule)
-        found = (one for one in groups if one.cause == cause and (one.kind, one.name) in shares)
-        return next(map(_refusal, found), None)
+        found = _over(groups, self._cause_of(rule), shares)
+        return _refusal(found) if found else None
 
     def refusal(self, connection: sa.Connection, incident: Incident) -> str | None:
         """Why an incident that has begun goes no further; None when nothing forbids it."""
         groups = self.standing(connection)
         if not groups:
             return None
-        cause = self._settings.cause_of(incident.rule)
+        cause = self._cause_of(incident.rule)
         return self.over(groups, incident.rule, sightings.shares(connection, cause, incident.key))
 
     def sighted(
@@ -97,17 +127,26 @@ class CommonCause:
         """
         if self._journal is None:
             raise LookupError("a guard that can only be asked was told of a fault")
-        cause = self._settings.cause_of(rule)
-        sightings.add(connection, cause, machine.key, machine.name, machine.shares, min(at, now))
-        if self.over(groups, rule, machine.shares):
+        cause = self._cause_of(rule)
+        noted = self._note(connection, cause, machine, min(at, now))
+        if _over(groups, cause, machine.shares) or machine.key in noted.alone[cause]:
             return False
         found = self._many(connection, cause, machine, now)
         if found is None:
+            noted.alone[cause].add(machine.key)
             return False
         self._begin(
             connection, self._journal, Group("", cause, found.kind, found.name, now), found, tier, machine
         )
         return True
+
+    def _note(self, connection: sa.Connection, cause: str, machine: Machine, at: float) -> _Noted:
+        """The machine shows the cause: what of that is on the books in this transaction."""
+        noted = self._noted(connection)
+        if not noted.says(cause, machine, at):
+            sightings.add(connection, cause, machine.key, machine.name, machine.shares, at)
+            noted.add(cause, machine, at)
+        return noted
 
     def look(self, connection: sa.Connection, machine: Machines, now: float) -> None:
         """End groups that have passed: nothing new for a whole window, and no incident of theirs whose
@@ -148,7 +187,7 @@ class CommonCause:
 
     def _members(self, connection: sa.Connection, group: Group) -> list[sa.Row[tuple[str, ...]]]:
         found = sightings.members(connection, group.cause, group.kind, group.name)
-        return [row for row in found if self._settings.cause_of(row.rule) == group.cause]
+        return [row for row in found if self._cause_of(row.rule) == group.cause]
 
     def _many(self, connection: sa.Connection, cause: str, machine: Machine, now: float) -> Shared | None:
         """What too many sick nodes share with the machine; what a person has released counts no more."""
@@ -217,6 +256,12 @@ class CommonCause:
 def _group(row: sa.Row[tuple[str, str, float]]) -> Group:
     _, cause, kind, name = row.key.split("/", 3)
     return Group(row.id, cause, kind, name, row.opened_at)
+
+
+def _over(groups: Iterable[Group], cause: str, shares: Sequence[tuple[str, str]]) -> Group | None:
+    """The group of this cause, if one stands, that has what a machine shares."""
+    found = (one for one in groups if one.cause == cause and (one.kind, one.name) in shares)
+    return next(found, None)
 
 
 def _sentence(group: Group, names: Sequence[str], alike: dict[str, str], window_s: float) -> str:

@@ -15,6 +15,7 @@ from remediator.model.plan import StepRow, StepState
 from remediator.policy.budgets import HOUR_S, Budget, Debit, drain_budget, refusal
 from remediator.settings import Budgets, MachineLimits
 from remediator.store import debits
+from remediator.store.within import Within
 from remediator.workflow.breakers import Breakers
 from remediator.workflow.common_cause import CommonCause, Group, Machines
 from remediator.workflow.journal import Journal
@@ -43,31 +44,6 @@ UNTIL: dict[Budget, tuple[str, ...]] = {
 }
 
 
-class Book:
-    """What one transaction has read of the debits and added to them: a storm draws hundreds of times."""
-
-    def __init__(self) -> None:
-        self._of: sa.RootTransaction | None = None
-        self._debits: dict[tuple[str, Budget], list[Debit]] = {}
-
-    def known(self, connection: sa.Connection, pool: str, budget: Budget) -> list[Debit] | None:
-        """The debits of a pool, when this very transaction has read them."""
-        return self._debits.get((pool, budget)) if connection.get_transaction() is self._of else None
-
-    def keep(self, connection: sa.Connection, pool: str, budget: Budget, found: list[Debit]) -> None:
-        """They were read now."""
-        present = connection.get_transaction()
-        if present is not self._of:
-            self._of, self._debits = present, {}
-        self._debits[pool, budget] = found
-
-    def add(self, connection: sa.Connection, pool: str, budget: Budget, debit: Debit) -> None:
-        """One more, when they are known."""
-        known = self.known(connection, pool, budget)
-        if known is not None:
-            known.append(debit)
-
-
 class Ledger:
     """The budgets and breakers of all pools; `pool_size` is asked how many nodes a pool has. One without a
     journal can only be asked.
@@ -85,11 +61,16 @@ class Ledger:
         self._breakers = Breakers(budgets.breaker, pool_size, journal)
         sizes = share_size or (lambda kind, name: pool_size(name) if kind == "pool" else UNKNOWN_SIZE)
         self._causes = CommonCause(budgets.guard, sizes, journal)
-        self._book = Book()
+        # What one transaction has read of the debits and added to them: a storm draws hundreds of times.
+        self._book: Within[dict[tuple[str, Budget], list[Debit]]] = Within(dict)
 
     def changed(self) -> None:
-        """Steps or incidents have ended: less may be in use than was read before in this transaction."""
-        self._book = Book()
+        """Steps or incidents have ended, or something was taken back: what was read or written before in this
+        transaction counts no more.
+        """
+        self._book.forget()
+        self._breakers.forget()
+        self._causes.forget()
 
     def fell_ill(self, connection: sa.Connection, incident: Incident, now: float) -> None:
         """A node was found sick, which may open its pool's breaker."""
@@ -197,7 +178,9 @@ class Ledger:
         if budget not in UNBREAKABLE:
             self._breakers.admitted(connection, incident, now)
         debits.add(connection, incident.id, budget, incident.pool, step, now)
-        self._book.add(connection, incident.pool, budget, Debit(incident.id, incident.node, now, True))
+        known = self._book(connection).get((incident.pool, budget))
+        if known is not None:
+            known.append(Debit(incident.id, incident.node, now, True))
 
     def _broken(
         self, connection: sa.Connection, pool: str, budget: Budget, incident: str, now: float
@@ -207,11 +190,10 @@ class Ledger:
         return self._breakers.refusal(connection, pool, incident, now)
 
     def _standing(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
-        known = self._book.known(connection, pool, budget)
-        if known is None:
-            known = self._read(connection, pool, budget, now)
-            self._book.keep(connection, pool, budget, known)
-        return known
+        book = self._book(connection)
+        if (pool, budget) not in book:
+            book[pool, budget] = self._read(connection, pool, budget, now)
+        return book[pool, budget]
 
     def _read(self, connection: sa.Connection, pool: str, budget: Budget, now: float) -> list[Debit]:
         # A spare that may not be claimed yet frees the budget of spares; its machine is drained even so.

@@ -60,6 +60,29 @@ def test_a_storm_over_machines_without_a_past_asks_nothing_of_it(
     assert found.total() <= each * MANY + 25, found
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_is_told_often_of_a_machine_costs_the_store_as_much_as_what_is_told_once(
+    tmp_path_factory: pytest.TempPathFactory, waits: bool
+) -> None:
+    once, often = (of_a_turn(tmp_path_factory.mktemp("store"), times, waits=waits) for times in (1, 5))
+    assert often.total() <= once.total() + 10, (once, often)
+
+
+def of_a_turn(folder: Path, times: int, *, waits: bool) -> Counter[str]:
+    """The statements of a turn about T1 faults: the first, in which they wait, or the one that acts."""
+    here = Deciding(folder, Budgets())
+    for number in range(20):
+        here.add(f"gpu-{number}", shares=(("leaf", f"leaf-{number % 2}"), ("pool", "training")))
+        here.signal(f"gpu-{number}", 95, times=times)
+    if not waits:
+        here.turn()
+        here.clock.advance(COMPANIONS_S)
+    with counted(here) as found:
+        here.turn()
+    assert len(here.incidents()) == (1 if waits else 21)
+    return found
+
+
 def told(here: Deciding) -> list[str]:
     """What became of each signal and each machine, without the incidents' ids."""
     found = here.incidents()

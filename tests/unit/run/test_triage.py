@@ -12,6 +12,7 @@ from remediator.incidents.correlate import BOOT_LAG_S
 from remediator.model.incident import GIVE_BACK, Incident
 from remediator.model.machine import Machine
 from remediator.run.core import ALL_S
+from remediator.run.share import MOST
 from remediator.run.triage import CATCH_UP_S
 from remediator.store import incidents
 from remediator.workflow.engine import Engine
@@ -151,6 +152,13 @@ def test_more_signals_than_one_turn_takes_are_taken_at_once_by_the_next(here: De
     second = here.turn()
     assert len(first.sentences) + len(second.sentences) == 510
     assert second.wake_at == here.clock.now() + ALL_S
+
+
+def test_a_turn_that_has_taken_all_there_is_asks_for_no_other_at_once(here: Deciding) -> None:
+    here.signal("gpu-0", 45, times=MOST)
+    turn = here.turn()
+    assert (len(turn.sentences), turn.more) == (MOST, False)
+    assert turn.wake_at > here.clock.now()
 
 
 def test_over_the_budget_the_incident_is_held_without_steps(tight: Deciding) -> None:
