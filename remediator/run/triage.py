@@ -177,8 +177,8 @@ class Triage:
         if boot == "unsettled":
             return None
         what = f"{signal.what} on {signal.node}"
-        if boot == "older":
-            return self._doubt("older-boot", f"{what} is from an older boot: recorded")
+        if machine is not None and boot == "older":
+            return self._of_an_older_boot(view, signal, machine)
         if machine is not None and of_another(signal, machine):
             return self._doubt(
                 "another-machine", f"{what} began before this machine bore that name: recorded"
@@ -190,6 +190,13 @@ class Triage:
         if machine is not None and existing is not None:
             return self._fold(connection, view, signal, machine, existing, now)
         return self._judge_new(connection, view, signal, machine, now)
+
+    def _of_an_older_boot(self, view: StoreView, signal: Signal, machine: Machine) -> Judged:
+        """It is never acted on; of a node in no pool, such as a virtual kubelet, no boot would be."""
+        if machine.pool is None:
+            decision = decide(signal, machine, self._rules, view.of(machine))
+            return self._doubt(decision.reason, decision.sentence)
+        return self._doubt("older-boot", f"{signal.what} on {signal.node} is from an older boot: recorded")
 
     def _judge_new(
         self,

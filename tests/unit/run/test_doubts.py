@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from remediator.incidents.correlate import BOOT_LAG_S
+from remediator.incidents.evidence import UNKNOWN_BOOT_S
 from remediator.model.decision import UNKNOWN
 from remediator.model.machine import Machine
 from remediator.model.signal import Signal
@@ -104,6 +105,21 @@ def test_bad_input_is_recorded_and_counted_and_does_nothing(here: Deciding, reas
     assert here.verdicts() == [(turn.sentences[0], None)]
     assert (here.incidents(), turn.calls) == ([], ())
     assert here.turn().doubts == ()
+
+
+@pytest.mark.parametrize("of_node", ["", "boot-gpu-0"], ids=["no boot", "boot"])
+@pytest.mark.parametrize("of_signal", ["", "boot-gpu-0", "boot-before"])
+@pytest.mark.parametrize("age_s", [0.0, BOOT_LAG_S, 2 * UNKNOWN_BOOT_S])
+def test_what_is_of_a_node_in_no_pool_is_recorded_as_that_whatever_boot_it_names(
+    here: Deciding, of_node: str, of_signal: str, age_s: float
+) -> None:
+    here.add("gpu-0", pool=None, boot_id=of_node)
+    heard(here, boot_id=of_signal)
+    here.clock.advance(age_s)
+    first = here.turn()
+    here.clock.advance(BOOT_LAG_S)  # a boot that is not known yet may be by then
+    assert first.doubts + here.turn().doubts == ("no-pool",)
+    assert here.incidents() == []
 
 
 def reasons() -> Iterator[str]:
