@@ -32,20 +32,6 @@ _ALIKE = sa.and_(
 )
 _SINCE = sighting.c.at > sa.bindparam("since")
 _COUNT = sa.select(sa.func.count()).where(_ALIKE, _SINCE)
-_mine = sighting.alias("mine")
-_COUNTS = (
-    sa.select(sighting.c.kind, sighting.c.value, sa.func.count().label("machines"))
-    .join(
-        _mine,
-        sa.and_(
-            sighting.c.cause == _mine.c.cause,
-            sighting.c.kind == _mine.c.kind,
-            sighting.c.value == _mine.c.value,
-        ),
-    )
-    .where(_mine.c.cause == sa.bindparam("cause"), _mine.c.machine == sa.bindparam("machine"), _SINCE)
-    .group_by(sighting.c.kind, sighting.c.value)
-)
 _SHARES = sa.select(sighting.c.kind, sighting.c.value).where(
     sighting.c.cause == sa.bindparam("cause"), sighting.c.machine == sa.bindparam("machine")
 )
@@ -83,12 +69,6 @@ def shares(connection: sa.Connection, cause: str, machine: str) -> list[tuple[st
     """What a machine shared with others when it last showed the cause."""
     rows = connection.execute(_SHARES, {"cause": cause, "machine": machine})
     return [(row.kind, row.value) for row in rows]
-
-
-def counts(connection: sa.Connection, cause: str, machine: str, since: float) -> dict[tuple[str, str], int]:
-    """How many machines showed the cause since then, by each thing they share with this one."""
-    values = {"cause": cause, "machine": machine, "since": since}
-    return {(row.kind, row.value): row.machines for row in connection.execute(_COUNTS, values)}
 
 
 def count(connection: sa.Connection, cause: str, kind: str, value: str, since: float) -> int:

@@ -4,7 +4,7 @@ person releases the group, or its nodes are sick no more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -54,12 +54,12 @@ class Group:
 
 @dataclass
 class _Noted:
-    """What one transaction has written of sightings, by cause and machine, and which machines it has found in
-    no new group since the last it wrote of their cause: a storm tells the same of a machine many times.
+    """What one transaction has written of sightings, by cause and machine, and how many machines that share
+    something are sick `at_most`: in a storm both would be written and counted many times.
     """
 
     shown: dict[tuple[str, str], tuple[Machine, float]] = field(default_factory=dict)
-    alone: dict[str, set[str]] = field(default_factory=dict)
+    at_most: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def says(self, cause: str, machine: Machine, at: float) -> bool:
         """Whether one that is as new, of the same name and the same places, is on the books."""
@@ -69,10 +69,12 @@ class _Noted:
         )
 
     def add(self, cause: str, machine: Machine, at: float) -> None:
-        """It was written now; whoever shares something with it has to be looked at again."""
+        """It was written now, and may be one more of those that it shares something with."""
         _, newest = self.shown.get((cause, machine.key), (None, at))
         self.shown[cause, machine.key] = machine, max(newest, at)
-        self.alone[cause] = set()
+        for kind, name in machine.shares:
+            if (cause, kind, name) in self.at_most:
+                self.at_most[cause, kind, name] += 1
 
 
 class CommonCause:
@@ -128,25 +130,22 @@ class CommonCause:
         if self._journal is None:
             raise LookupError("a guard that can only be asked was told of a fault")
         cause = self._cause_of(rule)
-        noted = self._note(connection, cause, machine, min(at, now))
-        if _over(groups, cause, machine.shares) or machine.key in noted.alone[cause]:
+        self._note(connection, cause, machine, min(at, now))
+        if _over(groups, cause, machine.shares):
             return False
         found = self._many(connection, cause, machine, now)
         if found is None:
-            noted.alone[cause].add(machine.key)
             return False
         self._begin(
             connection, self._journal, Group("", cause, found.kind, found.name, now), found, tier, machine
         )
         return True
 
-    def _note(self, connection: sa.Connection, cause: str, machine: Machine, at: float) -> _Noted:
-        """The machine shows the cause: what of that is on the books in this transaction."""
+    def _note(self, connection: sa.Connection, cause: str, machine: Machine, at: float) -> None:
         noted = self._noted(connection)
         if not noted.says(cause, machine, at):
             sightings.add(connection, cause, machine.key, machine.name, machine.shares, at)
             noted.add(cause, machine, at)
-        return noted
 
     def look(self, connection: sa.Connection, machine: Machines, now: float) -> None:
         """End groups that have passed: nothing new for a whole window, and no incident of theirs whose
@@ -192,8 +191,7 @@ class CommonCause:
     def _many(self, connection: sa.Connection, cause: str, machine: Machine, now: float) -> Shared | None:
         """What too many sick nodes share with the machine; what a person has released counts no more."""
         since, limits = now - self._settings.window_s, self._settings.limits_of(cause)
-        counts = sightings.counts(connection, cause, machine.key, since)
-        shared = [self._shared(kind, name, counts, limits) for kind, name in machine.shares]
+        shared = [self._shared(connection, cause, share, since) for share in machine.shares]
         while (found := common_cause(shared, limits)) is not None:
             released = self._released_at(connection, Group("", cause, found.kind, found.name, now))
             if released <= since:
@@ -205,12 +203,17 @@ class CommonCause:
             shared = [fewer if one is found else one for one in shared]
         return None
 
-    def _shared(
-        self, kind: str, name: str, counts: Mapping[tuple[str, str], int], limits: GuardLimits
-    ) -> Shared:
-        sick = counts.get((kind, name), 0)
-        matters = kind not in PLACES and sick >= limits.at_least
-        return Shared(kind, name, sick, self._size(kind, name) if matters else 0)
+    def _shared(self, connection: sa.Connection, cause: str, share: tuple[str, str], since: float) -> Shared:
+        """How many that share this are sick; where that is not too many it may be fewer."""
+        at_most, limits = self._noted(connection).at_most, self._settings.limits_of(cause)
+        sick = at_most.get((cause, *share))
+        if sick is None or common_cause([self._sized(share, sick, limits)], limits):
+            sick = at_most[cause, *share] = sightings.count(connection, cause, *share, since)
+        return self._sized(share, sick, limits)
+
+    def _sized(self, share: tuple[str, str], sick: int, limits: GuardLimits) -> Shared:
+        matters = share[0] not in PLACES and sick >= limits.at_least
+        return Shared(*share, sick, self._size(*share) if matters else 0)
 
     def _released_at(self, connection: sa.Connection, group: Group) -> float:
         last = incidents.last_closed(connection, group.key)

@@ -70,6 +70,7 @@ minutes = st.builds(
     st.booleans(),
 )
 OVERTAKEN = [Minute([(0, 95, 2)]), Minute([(0, 79, 2)])]
+TOLD_AGAIN = [Minute([(0, 95, 1), (1, 95, 1)] * 2, apart=0.5)]
 COVERED = [Minute([(1, 95, 1), (3, 95, 1)]), Minute([(0, 95, 1), (5, 95, 1), (0, 95, 1)])]
 """As machine 0 is told of again, its pool has one more that is sick, which is of another group already."""
 
@@ -142,6 +143,7 @@ def lived(folder: Path, budgets: Budgets, history: list[Minute], *, forgetful: b
             patch.setattr(Within, "__call__", lambda within, _connection: within._make())
             patch.setattr(StoreView, "_known", lambda _view: {})
         here = World(folder, budgets, patch)
+        here.turn()  # it watches from now on
         for minute in history:
             here.live(minute)
         here.turn()
@@ -151,6 +153,7 @@ def lived(folder: Path, budgets: Budgets, history: list[Minute], *, forgetful: b
 
 
 @example(history=OVERTAKEN, budgets=LOOSE)
+@example(history=TOLD_AGAIN, budgets=TIGHT)
 @example(history=COVERED, budgets=TIGHT)
 @example(history=[Minute([(0, 79, 2)], breaks="decision")], budgets=LOOSE)
 @example(history=[Minute([(0, 79, 1), (1, 79, 2), (3, 79, 2)], breaks="incident-opened")], budgets=TIGHT)

@@ -21,7 +21,7 @@ ASKED: dict[str, Any] = {
     "signal_due (due_at": signals._UNHANDLED,
     "signal_due (due_at>?)": signals._WAITING,
     "signal_of_incident": signals._OF_INCIDENT,
-    "sighting_of_cause": sightings._COUNTS,
+    "sighting_of_cause": sightings._COUNT,
     "incident_one_open (key>? AND key<?)": sightings._GROUPS,
     "incident_by_pool": breakers._SICK.params(pool="p", since=0.0),
     "debit_of_pool": debits._STANDING.params(pool="p", budget="b", first=["x"], until=["close"], since=0.0),
