@@ -139,8 +139,7 @@ class StoreView:
 
     def stays_out(self, machine: Machine) -> bool:
         """Whether no evidence could let the machine in now; asked of each that is held, in every turn."""
-        acting = [tier for tier in TIERS if machine.stage_for(tier) != "observe"]
-        return all(self.refused(machine.pool, tier) for tier in acting)
+        return all(self.refused(machine.pool, tier) for tier in TIERS if machine.stage_for(tier) != "observe")
 
     def _asked(self, what: str, ask: Callable[[sa.Connection, str], Answer], machine: Machine) -> Answer:
         """What the store says of a machine's incidents, which are the same until one is written."""

@@ -54,7 +54,7 @@ def standing(
     """
     known = {"pool": pool, "budget": budget, "since": since}
     values = known | {"first": list(first), "until": list(until)}
-    return list(connection.execute(_STANDING, values))
+    return list(connection.execute(_STANDING, values).all())
 
 
 def add(

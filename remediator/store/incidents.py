@@ -143,7 +143,7 @@ def open_count(connection: sa.Connection) -> int:
 def held_at_the_door(connection: sa.Connection, among: Collection[str] | None = None) -> list[Held]:
     """Held incidents without a single step, oldest first: decided, but forbidden for now."""
     if among is None:
-        return [Held(*row) for row in connection.execute(_AT_THE_DOOR)]
+        return [Held(*row) for row in connection.execute(_AT_THE_DOOR).all()]
     return [Held(*row) for row in connection.execute(_AMONG, {"ids": list(among)})] if among else []
 
 

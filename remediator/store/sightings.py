@@ -35,6 +35,15 @@ _COUNT = sa.select(sa.func.count()).where(_ALIKE, _SINCE)
 _SHARES = sa.select(sighting.c.kind, sighting.c.value).where(
     sighting.c.cause == sa.bindparam("cause"), sighting.c.machine == sa.bindparam("machine")
 )
+_SAME = (
+    sa.select(sighting.c.kind, sa.func.min(sighting.c.value), sa.func.count())
+    .where(
+        sighting.c.cause == sa.bindparam("cause"),
+        sighting.c.machine.in_(sa.select(sighting.c.machine).where(_ALIKE, _SINCE)),
+    )
+    .group_by(sighting.c.kind)
+    .having(sa.func.count(sa.distinct(sighting.c.value)) == 1)
+)
 _NAMES = sa.select(sighting.c.node).where(_ALIKE, _SINCE).order_by(sighting.c.at, sighting.c.node)
 _GROUPS = (
     sa.select(incident.c.id, incident.c.key, incident.c.opened_at)
@@ -85,16 +94,9 @@ def nodes(connection: sa.Connection, cause: str, kind: str, value: str, since: f
 
 def alike(connection: sa.Connection, cause: str, kind: str, value: str, since: float) -> dict[str, str]:
     """What else all of these machines share, by kind."""
-    found = sa.select(sighting.c.machine).where(_ALIKE, _SINCE)
-    query = (
-        sa.select(sighting.c.kind, sa.func.min(sighting.c.value), sa.func.count())
-        .where(sighting.c.cause == cause, sighting.c.machine.in_(found))
-        .group_by(sighting.c.kind)
-        .having(sa.func.count(sa.distinct(sighting.c.value)) == 1)
-    )
     values = {"cause": cause, "kind": kind, "value": value, "since": since}
     known = count(connection, cause, kind, value, since)
-    rows = connection.execute(query, values)
+    rows = connection.execute(_SAME, values)
     return {row[0]: row[1] for row in rows if row[2] == known}
 
 

@@ -78,7 +78,8 @@ def unhandled(connection: sa.Connection, after: Place, limit: int, now: float) -
     wait is over. One that waits on is not among them.
     """
     values = {"after_due": after.due_at, "after_row": after.row, "limit": limit, "now": now}
-    return [(Place(row[0], row[1]), _signal(row[2:])) for row in connection.execute(_UNHANDLED, values)]
+    rows = connection.execute(_UNHANDLED, values).all()  # one fetch; an iteration makes one of each row
+    return [(Place(row[0], row[1]), _signal(row[2:])) for row in rows]
 
 
 def defer(connection: sa.Connection, until: Mapping[int, float]) -> None:
@@ -96,7 +97,7 @@ def waiting(connection: sa.Connection) -> tuple[int, float | None]:
 
 def of_node(connection: sa.Connection, node: str, since: float) -> list[Signal]:
     """What was seen on a node from `since` on (by `seen_at`), judged or not, oldest first."""
-    return [_signal(row) for row in connection.execute(_OF_NODE, {"node": node, "since": since})]
+    return [_signal(row) for row in connection.execute(_OF_NODE, {"node": node, "since": since}).all()]
 
 
 def of_boot(connection: sa.Connection, node: str, boot_id: str) -> list[Signal]:

@@ -157,7 +157,8 @@ def due(connection: sa.Connection, busy: Set[Place], now: float) -> tuple[list[S
     """Steps of open incidents that nothing unfinished stands before, without those that are `busy`: which to
     take up now, in plan order, and when the first of the others is due.
     """
-    rows = [row for row in connection.execute(_READY) if (row.incident, row.name, row.subject) not in busy]
+    ready = connection.execute(_READY).all()
+    rows = [row for row in ready if (row.incident, row.name, row.subject) not in busy]
     taken = [_row(row) for row in rows if row.due_at <= now or row.state == "running"]
     later = (row.due_at for row in rows if row.due_at > now and row.state != "running")
     return taken, min(later, default=None)
