@@ -78,6 +78,8 @@ def _grid(work: Work, tracks: Iterable[Track], now: float) -> _Grid | Reason:
     if work.gpus is None or (len(bins) > work.gpus):
         return "gpus"  # it shares its nodes, and nobody knows which of their GPUs it has
     last = int(now // BIN_S)
+    if last < first:
+        return "short"  # none of its bins is over
     if len(bins) < work.gpus or not bins or any(last not in one for one in bins.values()):
         return "unread"
     return _Grid(bins, last)

@@ -243,6 +243,8 @@ def test_readings_that_are_missing_never_make_a_stall_longer(seed: int, bins: in
         (replace(WORK, gpus=4), "gpus"),  # the other GPUs of its nodes may be another job's
         (replace(WORK, gpus=WORK.gpus and WORK.gpus + 1), "unread"),
         (replace(WORK, began=NOW - 17 * BIN_S), "short"),
+        (replace(WORK, began=NOW - BIN_S), "idle"),
+        (replace(WORK, began=NOW), "short"),
         (replace(WORK, began=NOW - 10 * BIN_S), "idle"),  # what its GPUs did before was another job's
     ],
 )  # fmt: skip
