@@ -30,6 +30,14 @@ def test_a_running_batch_job_shows_who_and_where(world: World) -> None:
     assert seen in world.port.jobs(deadline=DEADLINE)
 
 
+@pytest.mark.parametrize(("nodes", "each"), [(1, 8), (2, 8), (2, 3)])
+def test_a_running_job_shows_its_gpus_on_all_its_nodes(world: World, nodes: int, each: int) -> None:
+    """Also without accounting: neither of these has AccountingStorageTRES=gres/gpu."""
+    seen = running(world, world.submit(Spec(nodes=nodes, gpus=each)))
+    assert seen.gpus == nodes * each
+    assert seen in world.port.jobs(deadline=DEADLINE)
+
+
 def test_requeue_keeps_the_nodes_while_the_job_saves(world: World) -> None:
     before = started(world, Spec(save=4))
     world.port.requeue(before, deadline=DEADLINE)

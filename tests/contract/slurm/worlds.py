@@ -19,7 +19,7 @@ DEADLINE = 5.0
 
 @dataclass(frozen=True)
 class Spec:
-    """A job to submit: `save` seconds from TERM to exit (inf: TERM is ignored), whole nodes.
+    """A job to submit: `save` seconds from TERM to exit (inf: it is ignored), whole nodes or `gpus` of each.
 
     `nodes` is how many or which; `expedite` and `no_kill` are sbatch's `--requeue=expedite` and `--no-kill`;
     `fails`: it exits 1 by itself; `later`: it may start in 10 minutes.
@@ -35,6 +35,7 @@ class Spec:
     comment: str = ""
     expedite: bool = False
     no_kill: bool = False
+    gpus: int = 0
 
 
 class World(Protocol):
@@ -141,7 +142,7 @@ class FakeWorld:
         width = spec.nodes if isinstance(spec.nodes, int) else 1
         seconds = 0.2 if spec.fails else inf
         job_id = self.port.submit(
-            _record(spec),
+            replace(_record(spec), gpus=width * spec.gpus),
             width=width,
             save=spec.save,
             seconds=seconds,
@@ -329,7 +330,7 @@ class RealWorld:
 
 def _options(spec: Spec) -> list[str]:
     where = [f"-N{spec.nodes}"] if isinstance(spec.nodes, int) else ["-N1", f"--nodelist={spec.nodes}"]
-    options = ["--exclusive", *where, "--job-name=train"]
+    options = [f"--gres=gpu:{spec.gpus}" if spec.gpus else "--exclusive", *where, "--job-name=train"]
     options += ["--requeue=expedite"] if spec.expedite else [] if spec.requeue else ["--no-requeue"]
     options += ["--no-kill"] if spec.no_kill else []
     options += [f"--dependency={spec.dependency}"] if spec.dependency else []
