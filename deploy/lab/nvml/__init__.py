@@ -5,9 +5,9 @@ The agents of the lab load it in place of the driver's library, and so do the ag
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from deploy.lab.dcgm import identity
@@ -34,11 +34,15 @@ def library() -> Path:
             "gcc is missing: run `make test` or `make lab-up` as root, or `apt-get install gcc libc6-dev`"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_suffix(f".{os.getpid()}")
-    done = subprocess.run(["gcc", *_FLAGS, "-o", half, SOURCE], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LabError(f"{SOURCE.name} does not compile: {done.stderr.strip()[:500]}")
-    half.replace(path)
+    # One folder for each caller: the nodes of a lab are made side by side, and each of them asks.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / NAME
+        done = subprocess.run(
+            ["gcc", *_FLAGS, "-o", made, SOURCE], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise LabError(f"{SOURCE.name} does not compile: {done.stderr.strip()[:500]}")
+        made.replace(path)
     return path
 
 
