@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import urllib3
 from kubernetes.client.configuration import Configuration
@@ -15,24 +15,49 @@ from yaml import YAMLError
 from remediator import __version__
 from remediator.errors import BadInput, Retry
 
+TOKEN_S = 10.0
 Load = Callable[[], "Credentials"]
 
 
-@dataclass(frozen=True)
 class Credentials:
     """One loaded configuration with its connection pool; replaced as a whole after a 401."""
 
-    configuration: Configuration
-    pool: urllib3.PoolManager
+    def __init__(self, configuration: Configuration, pool: urllib3.PoolManager) -> None:
+        self.configuration = configuration
+        server = urlsplit(str(configuration.host).rstrip("/"))
+        self._door = pool.connection_from_url(server.geturl())
+        # A proxy wants the whole address, but for https, which goes through it as through a tunnel.
+        whole = pool.proxy is not None and server.scheme == "http"
+        self._above = server.geturl() if whole else server.path
+        self._kept: tuple[float, dict[str, str]] | None = None
 
-    def url(self, path: str) -> str:
-        """Full address of an API path."""
-        return str(self.configuration.host).rstrip("/") + path
+    def send(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout: urllib3.Timeout
+    ) -> urllib3.BaseHTTPResponse:
+        """One request, never sent again; its answer's body is yet to be read. Errors are urllib3's."""
+        return self._door.urlopen(
+            method,
+            self._above + path,
+            body=body,
+            headers=headers,
+            timeout=timeout,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            preload_content=False,
+        )
 
-    def headers(self) -> dict[str, str]:
-        """User agent and bearer token; projected tokens are read again every minute by the loader.
+    def headers(self, now: float) -> dict[str, str]:
+        """User agent and bearer token; `now` in `Clock.steady` seconds. The loader, which reads a projected
+        token again every minute and looks through the whole environment each time, is asked every 10 seconds.
         Retry when the token file cannot be read.
         """
+        kept = self._kept
+        if kept is None or not 0 <= now - kept[0] < TOKEN_S:
+            kept = self._kept = now, self._read()
+        return dict(kept[1])
+
+    def _read(self) -> dict[str, str]:
         headers = {"User-Agent": f"remediator/{__version__}", "Accept": "application/json"}
         try:
             bearer = self.configuration.auth_settings().get("BearerToken")

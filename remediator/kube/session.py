@@ -222,19 +222,16 @@ class Session:
         timeout: urllib3.Timeout,
         query: Mapping[str, str] | None,
     ) -> urllib3.BaseHTTPResponse:
-        headers = credentials.headers()
+        headers = credentials.headers(self._clock.steady())
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[call.verb]
         try:
-            return credentials.pool.request(
+            return credentials.send(
                 _METHODS[call.verb],
-                credentials.url(call.path) + (f"?{urlencode(query)}" if query else ""),
-                body=None if body is None else json.dumps(body).encode(),
-                headers=headers,
-                timeout=timeout,
-                retries=False,
-                redirect=False,
-                preload_content=False,
+                call.path + (f"?{urlencode(query)}" if query else ""),
+                None if body is None else json.dumps(body).encode(),
+                headers,
+                timeout,
             )
         except HTTPError as error:
             raise transport_error(call, error) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from remediator.model.checkpoint import NOTHING_KNOWN, Saved
 from remediator.model.incident import Incident
@@ -12,15 +13,16 @@ from remediator.model.plan import Done, Outcome, StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.store.steps import Place
-from remediator.workflow.judged import Ahead, Early, Nodes
+from remediator.workflow.context import GoOn, stay
+from remediator.workflow.judged import Early, Nodes
 from remediator.workflow.step import Hurried
 from remediator.workflow.steps import STEPS
 
 
 @dataclass(frozen=True)
 class Call:
-    """Work for a worker: one attempt at one step, and straight after it, once it is done, at `then`. What it
-    looks at first may have been asked for `early`.
+    """Work for a worker: one attempt at one step, and at `then`, which is taken straight on by `go_on` once
+    the first one's write is accepted. What it looks at first may have been asked for `early`.
     """
 
     incident: Incident
@@ -31,7 +33,8 @@ class Call:
     spare: Spare | None
     taken_spares: dict[str, str] = field(default_factory=dict)
     then: Call | None = None
-    ahead: Ahead | None = field(default=None, compare=False)
+    go_on: GoOn = field(default=stay, compare=False)
+    straight_on: bool = False
     early: Early | None = field(default=None, compare=False)
     saved: Saved = NOTHING_KNOWN
     stopped_at: float | None = None
@@ -73,10 +76,15 @@ def asked_early(call: Call, ask: Callable[[Hurried], Future[Nodes]], now: float)
 
 
 def answers(call: Call, attempt: Callable[[Call], Outcome | None]) -> list[Answer]:
-    """Attempt the call and what goes with it; told together, so that the core does not compute meanwhile."""
-    if call.then is None:
+    """Attempt the call and what goes with it: that begins once the first one's write is accepted, or is seen
+    to be done already. Told together, so that the core does not compute meanwhile.
+    """
+    then = call.then
+    if then is None:
         return [Answer(call, attempt(call))]
-    ahead = Ahead()
-    outcome = attempt(replace(call, ahead=ahead))
-    then = replace(call.then, ahead=ahead)
-    return [Answer(call, outcome), Answer(call.then, attempt(then) if isinstance(outcome, Done) else None)]
+    taken: list[Outcome | None] = []
+    go_on = partial(lambda then: taken.append(attempt(then)), replace(then, straight_on=True))
+    outcome = attempt(replace(call, go_on=go_on))
+    if isinstance(outcome, Done) and not taken:
+        go_on()
+    return [Answer(call, outcome), Answer(then, taken[0] if taken else None)]

@@ -18,11 +18,16 @@ from remediator.model.plan import StepRow
 from remediator.model.run import JobRun
 from remediator.model.spare import Spare
 from remediator.policy.vetoes import NO_REPLACE, PROTECTED, Protected
-from remediator.workflow.judged import Ahead, Early
+from remediator.workflow.judged import Early
 from remediator.workflow.together import Together, in_order
 from slurm_bridge.model import SlurmConfig
 
+GoOn = Callable[[], None]
 NoSpare = Literal["go-on", "wait", "page"]
+
+
+def stay() -> None:
+    """No step goes straight after this one."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,9 @@ class Watched:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything one attempt gets; `runs` are the job runs already on the books, `ahead` is shared by two
-    steps that one worker takes one after the other, `early` was asked for before the INTENT was committed.
-    `saved` and `stopped_at` are of `run`, and known to the steps that read checkpoints.
+    """Everything one attempt gets; `runs` are the job runs already on the books, `early` was asked for before
+    the INTENT was committed. `go_on` takes the step that goes straight after this one's write, which has it
+    on its `straight_on`. `saved` and `stopped_at` are of `run`, and known to the steps that read checkpoints.
     """
 
     incident: Incident
@@ -81,7 +86,8 @@ class Context:
     spare: Spare | None = None
     taken_spares: Mapping[str, str] = field(default_factory=dict)
     together: Together = in_order
-    ahead: Ahead | None = None
+    go_on: GoOn = stay
+    straight_on: bool = False
     early: Early | None = None
     watched: Watched = field(default_factory=Watched)
     saved: Saved = NOTHING_KNOWN

@@ -1,4 +1,4 @@
-"""What was looked at before a machine is touched, also while something before that was under way."""
+"""What was looked at before a machine is touched, also while its INTENT was being committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remediator.kube.pods import PodView
 from remediator.policy.vetoes import Veto
 from slurm_bridge.model import SlurmNode
 
-FRESH_S = 0.5  # a slower drain, or a slower commit, is followed by a look of its own
+FRESH_S = 0.5  # a slower commit is followed by a look of its own
 Nodes = tuple[SlurmNode, ...]
 
 
@@ -21,22 +21,6 @@ class Judged:
     node: NodeView
     pods: tuple[PodView, ...]
     veto: Veto | None
-
-
-class Ahead:
-    """One look, for the step that goes straight after another one; good once, and only while it is fresh."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[Judged, float] | None = None
-
-    def keep(self, found: Judged, now: float) -> None:
-        """`now`: when the step that looks ahead began."""
-        self._kept = (found, now)
-
-    def take(self, now: float) -> Judged | None:
-        """The look, or None when there is none that is fresh."""
-        kept, self._kept = self._kept, None
-        return kept[0] if kept is not None and now - kept[1] <= FRESH_S else None
 
 
 class Early:

@@ -12,6 +12,8 @@ from remediator.model.spare import Spare
 from remediator.workflow.context import Context
 from remediator.workflow.judged import Nodes
 
+NOT_SEEN = Unknown("accepted, but not seen yet", after=0.2)
+
 
 class Step(ABC):
     """A step that only looks. After `bound_s` seconds people are told; that never skips a check."""
@@ -70,12 +72,12 @@ class Writing(Step):
 
     def verify(self, context: Context) -> Outcome:
         """Look again: an accepted write that cannot be seen is not done."""
-        return self.check(context) or Unknown("accepted, but not seen yet", after=0.2)
+        return self.check(context) or NOT_SEEN
 
 
 class Hurried(Writing):
-    """A writing step of which every millisecond counts. `then` names the step that goes straight after it,
-    one without a budget of its own.
+    """A writing step of which every millisecond counts. `then` names the step that goes straight after its
+    write, before that is looked at again; one without a budget of its own.
     """
 
     then: ClassVar[str]

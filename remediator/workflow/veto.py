@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from remediator.errors import BadInput, Blocked, GiveUp, Retry
 from remediator.kube.nodesets import owners
 from remediator.kube.pods import PodView
@@ -14,25 +12,16 @@ from remediator.workflow.judged import Judged
 
 
 def judged(context: Context) -> Judged:
-    """Read the incident's machine now. GiveUp when its name belongs to another one by now, or to none."""
-    ahead = context.ahead and context.ahead.take(context.now)
-    return ahead or _judged(context, Watched())
-
-
-def look_ahead(context: Context) -> None:
-    """Judge for the step that goes straight after this one; what cannot be read now is read there. The node
-    is taken from the watch: what is judged is written as that version or not at all.
+    """Read the incident's machine now. GiveUp when its name belongs to another one by now, or to none. A step
+    that goes straight on takes the node from the watch: it is written as that version or not at all.
     """
-    if context.ahead is not None:
-        with suppress(Retry, GiveUp, BadInput):
-            context.ahead.keep(_judged(context, context.watched), context.now)
-
-
-def _judged(context: Context, watched: Watched) -> Judged:
+    watched = context.watched if context.straight_on else Watched()
     name, conduct, now = context.incident.node, context.conduct, context.now
-    others, node = context.together(
-        lambda: _others(context, watched), lambda: watched.node(name) or context.nodes.node(name)
-    )
+    node = watched.node(name)
+    if node is not None and node.uid == context.incident.node_uid:
+        others = _others(context, watched)
+    else:
+        others, node = context.together(lambda: _others(context, watched), lambda: context.nodes.node(name))
     if node is None or node.uid != context.incident.node_uid:
         raise GiveUp(f"{name} is not the machine of this incident any more: nothing is touched")
     if isinstance(others, Veto):

@@ -11,8 +11,7 @@ from remediator.workflow.context import Context
 from remediator.workflow.judged import Nodes
 from remediator.workflow.ownership import is_our_drain, somebody_elses, still_drained
 from remediator.workflow.remade import OUTLIVED, outlived, went_with_restart
-from remediator.workflow.step import Hurried
-from remediator.workflow.veto import look_ahead
+from remediator.workflow.step import NOT_SEEN, Hurried
 from slurm_bridge.model import SlurmConfig, SlurmNode
 from slurm_bridge.reasons import quoted
 
@@ -64,31 +63,25 @@ class DrainSlurm(Hurried):
         return f"set DRAIN on {', '.join(incident.slurm_nodes)}, reason {incident.drain_reason!r}"
 
     def act(self, context: Context) -> Outcome | None:
-        """One DRAIN per node that is nobody else's, also when another worker of the machine is, and a look at
-        what stands.
+        """One DRAIN per node that is nobody else's, also when another worker of the machine is. Once our
+        reason is accepted slurm-operator stands aside, and the fence need not wait for the look at it.
         """
         early = context.early.take(context.now) if context.early else None
         said = self._judge(context, _nodes(context) if early is None else early)
-        if said is not None:
-            return said
-        config, seen = self._drain(context)
+        if said is None:
+            self._write(context)
+        return said
+
+    def verify(self, context: Context) -> Outcome:
+        """When slurmctld started is asked before the nodes are, so that it is never that of a later slurmctld
+        than the one that shows the DRAIN. One that the poll has seen will do, once.
+        """
+        context.go_on()
+        known = None if SEEN in context.row.facts else context.watched.slurm()
+        config, seen = known or context.slurm.config(), _nodes(context)
         if all(is_our_drain(node, context.incident) for node in seen):
             return self._done(context, seen, config)
-        return None
-
-    def _drain(self, context: Context) -> tuple[SlurmConfig, list[SlurmNode]]:
-        """When slurmctld started and, asked after that, the nodes as they stand: the start is never that of a
-        later slurmctld than the one that shows the DRAIN. One that the poll has seen will do, once. What the
-        fence will want to know is asked beside the nodes; beside the DRAIN it would only slow that down.
-        """
-        known = None if SEEN in context.row.facts else context.watched.slurm()
-        if known is None:
-            _, config = context.together(lambda: self._write(context), context.slurm.config)
-        else:
-            config = known
-            self._write(context)
-        seen, _ = context.together(lambda: _nodes(context), lambda: look_ahead(context))
-        return config, seen
+        return self._judge(context, seen) or NOT_SEEN
 
     def _write(self, context: Context) -> None:
         """The owner of a single node was read right before, that of more than one is read again."""

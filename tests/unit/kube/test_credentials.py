@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,23 @@ import pytest
 
 from remediator.clock import SystemClock
 from remediator.errors import BadInput, Retry
-from remediator.kube.credentials import loader
+from remediator.kube.credentials import TOKEN_S, loader
 from remediator.kube.session import connect
+from tests.servers.kube_scripted import Server, serving
 
 IN_CLUSTER = "kubernetes.config.incluster_config"
+
+
+def kubeconfig(folder: Path, **cluster: str) -> Path:
+    """A file that names one cluster and nobody."""
+    file = folder / "kubeconfig"
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    users = [{"name": "u", "user": {}}]
+    clusters = [{"name": "c", "cluster": cluster}]
+    file.write_text(
+        json.dumps({"current-context": "c", "contexts": [context], "users": users, "clusters": clusters})
+    )
+    return file
 
 
 @pytest.mark.parametrize(
@@ -42,7 +56,7 @@ def test_a_token_file_that_vanishes_is_a_retry(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(f"{IN_CLUSTER}.SERVICE_TOKEN_FILENAME", str(token))
     monkeypatch.setattr(f"{IN_CLUSTER}.SERVICE_CERT_FILENAME", str(ca))
     credentials = loader(None, 4)()
-    assert credentials.headers()["Authorization"] == "bearer t1"
+    assert credentials.headers(0.0)["Authorization"] == "bearer t1"
     token.unlink()
     hook: Any = credentials.configuration.refresh_api_key_hook
     cells = {
@@ -51,4 +65,21 @@ def test_a_token_file_that_vanishes_is_a_retry(monkeypatch: pytest.MonkeyPatch, 
     }
     cells["self"].token_expires_at = cells["self"].token_expires_at.min
     with pytest.raises(Retry, match="token cannot be read"):
-        credentials.headers()
+        credentials.headers(TOKEN_S)
+    token.write_text("t2\n")
+    assert credentials.headers(TOKEN_S)["Authorization"] == "bearer t2"
+
+
+@pytest.mark.parametrize("above", ["", "/k8s/clusters/c-1"])
+def test_the_api_server_may_be_below_a_path(tmp_path: Path, above: str) -> None:
+    """Rancher and others serve many clusters at one address."""
+    with serving(Server(lambda handler: handler.reply(200, {"at": handler.path}))) as server:
+        session = connect(kubeconfig(tmp_path, server=f"{server.url}{above}/"), clock=SystemClock())
+        assert session.get("/api/v1/nodes/gpu-0", deadline=5.0) == {"at": f"{above}/api/v1/nodes/gpu-0"}
+
+
+def test_a_proxy_is_told_the_whole_address(tmp_path: Path) -> None:
+    with serving(Server(lambda handler: handler.reply(200, {"at": handler.path}))) as proxy:
+        file = kubeconfig(tmp_path, server="http://api.example:6443", **{"proxy-url": proxy.url})
+        session = connect(file, clock=SystemClock())
+        assert session.get("/version", deadline=5.0) == {"at": "http://api.example:6443/version"}

@@ -67,7 +67,14 @@ class Crew:
 
     def context(self, call: Call, now: float) -> Context:
         return Context(
-            call.incident, call.row, now, self.ports, Conduct(), ahead=call.ahead, early=call.early
+            call.incident,
+            call.row,
+            now,
+            self.ports,
+            Conduct(),
+            go_on=call.go_on,
+            straight_on=call.straight_on,
+            early=call.early,
         )
 
     def do(self, *calls: Call) -> list[Answer]:
