@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from remediator.kube.pods import parse_pod
 from remediator.model.signal import Signal
 from remediator.policy import rules
 from remediator.run.core import Core
+from remediator.run.garbage import Garbage
 from remediator.run.inventory import CachedInventory
 from remediator.run.triage import Triage
 from remediator.settings import Budgets, Pool
@@ -55,6 +57,7 @@ class World:
         for _ in range(0, opened, BATCH):
             self._receive(ACTED, range(OPEN))
             self._settle()
+        Garbage(SystemClock()).settle()  # as the controller does once it has started
 
     def decide(self, code: int) -> float:
         """Signals per second of one turn over a full batch about the first 500 nodes."""
@@ -82,6 +85,7 @@ class World:
         """Let go of the file."""
         self._door.stop()
         self._store.close()
+        gc.unfreeze()
 
     def _turn(self, judged: int) -> float:
         began = time.perf_counter()
