@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import Generic, TypeVar
 
@@ -40,6 +40,39 @@ DOUBTS = (
     "alert-no-node",
     "alert-fault",
 )
+RANKS = {
+    "works": ("", "few-nodes"),
+    "stalled": ("",),
+    "straggler": ("",),
+    "unknown": ("gpus", "unread", "idle", "short", "waits-unread", "shape", "no-answer"),
+}
+"""What a comparison of a job's ranks says, and the reasons it may give."""
+THRESHOLDS = {
+    "holds": ("",),
+    "passed": ("",),
+    "unknown": (
+        "absent",
+        "shape",
+        "implausible",
+        "few",
+        "stale",
+        "gap",
+        "short",
+        "clock",
+        "conflict",
+        "frozen",
+        "unit",
+        "limit",
+        "siblings",
+        "identity",
+        "backwards",
+        "boot",
+        "another",
+        "no-answer",
+        "no-prometheus",
+    ),
+}
+"""The same of an answer about a threshold."""
 RESULTS = ("accepted", "duplicate", "malformed", "refused", "unauthenticated", "unavailable")
 PLANS = (
     "replace",
@@ -123,6 +156,18 @@ def _counter(
     return _Bounded(Counter(PREFIX + name, text, list(known), registry=registry), *known.values())
 
 
+def _answers(
+    registry: CollectorRegistry, name: str, text: str, reasons: Mapping[str, Iterable[str]]
+) -> _Bounded[Counter]:
+    """A counter by outcome and by the reason for it, with each pair that there may be and no other."""
+    metric = Counter(PREFIX + name, text, ["outcome", "reason"], registry=registry)
+    found = _Bounded(metric, (), ())
+    for outcome, why in reasons.items():
+        for reason in why:
+            found.at(outcome, reason)
+    return found
+
+
 def _of_signals(registry: CollectorRegistry) -> tuple[_Bounded[Counter], _Bounded[Counter]]:
     text = "Signals, or for results that are not accepted or duplicate: requests."
     received = _counter(registry, "signals_received_total", text, source=SOURCES, result=RESULTS)
@@ -131,24 +176,22 @@ def _of_signals(registry: CollectorRegistry) -> tuple[_Bounded[Counter], _Bounde
 
 
 def _of_thresholds(registry: CollectorRegistry) -> tuple[_Bounded[Counter], Counter]:
-    answers = _counter(
+    answers = _answers(
         registry,
         "thresholds_asked_total",
         "Answers of Prometheus about thresholds that an alert told of; reason says why one is unknown.",
-        outcome=("holds", "passed", "unknown"),
-        reason=("",),
+        THRESHOLDS,
     )
     text = "Samples dropped because no sensor can have said so."
     return answers, Counter(PREFIX + "implausible_samples_total", text, registry=registry)
 
 
 def _of_ranks(registry: CollectorRegistry) -> _Bounded[Counter]:
-    return _counter(
+    return _answers(
         registry,
         "ranks_compared_total",
         "Running jobs compared with their past and their own ranks; reason says why one is unknown.",
-        outcome=("works", "stalled", "straggler", "unknown"),
-        reason=("",),
+        RANKS,
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from remediator.model import ranks
 from remediator.model.incident import COMMON_CAUSE
 from remediator.observe import metrics as module
 from remediator.observe.metrics import STEPS, Metrics
+from remediator.signals import samples
 from remediator.workflow.journal import NAMES
 from remediator.workflow.plans import PLANS
 from remediator.workflow.steps import STEPS as ALL_STEPS
@@ -31,6 +37,31 @@ def test_every_step_outcome_and_plan_there_is_starts_at_zero() -> None:
     assert set(module.STEPS) == set(ALL_STEPS)
     assert set(module.OUTCOMES) == set(NAMES.values())
     assert set(module.PLANS) == {*PLANS, COMMON_CAUSE}  # the one plan without steps
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons", "outcome", "reason"),
+    [("ranks_compared", module.RANKS, ranks.Outcome, ranks.Reason),
+     ("thresholds_asked", module.THRESHOLDS, samples.Outcome, samples.Reason)],
+)  # fmt: skip
+def test_every_answer_there_may_be_starts_at_zero_with_its_reason(
+    name: str, reasons: Mapping[str, Iterable[str]], outcome: object, reason: object
+) -> None:
+    """What first appears as 1 has not grown: Prometheus' increase() leaves it out."""
+    metrics = Metrics()
+    assert set(reasons) == set(get_args(outcome))
+    pairs = [(what, why) for what, whys in reasons.items() for why in whys]
+    assert {why for _, why in pairs} == set(get_args(reason))
+    shown = [
+        sample.labels
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == f"remediator_{name}_total"
+    ]
+    assert sorted((one["outcome"], one["reason"]) for one in shown) == sorted(pairs)
+    assert {value(metrics, f"remediator_{name}_total", outcome=what, reason=why) for what, why in pairs} == {
+        0
+    }
 
 
 def test_each_call_moves_its_own_series() -> None:
