@@ -29,13 +29,18 @@ WATCHES = (
     "DRIVER",
 )
 """DCGM's health checks; each is 0 (pass), 10 (warn) or 20 (fail)."""
+WORK = {
+    "utilization": ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", 1),
+    "tensor": ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", 100),
+}
+"""What a GPU does, set in percent; not every exporter is told to show it, so it is shown where it was set."""
 
 _FILE = "dcgm.json"
 _NO_ERROR, _OTHER = "No Error", "Unknown Error"
 _WORDS = {0: _NO_ERROR, 31: "GPU memory page fault", 79: "GPU has fallen off the bus"}
 
 Gauges = dict[str, dict[str, int]]
-"""By GPU number: its last XID and its health checks, 0 where nothing is said."""
+"""By GPU number: its last XID and its health checks, 0 where nothing is said; and what it does."""
 
 
 def clear(folder: Path) -> None:
@@ -44,11 +49,11 @@ def clear(folder: Path) -> None:
 
 
 def set_gauge(folder: Path, gpu: int, name: str, value: int) -> None:
-    """Set a GPU's last XID ("xid") or one of its health checks; LabError when there is no such thing."""
+    """Set a GPU's last XID ("xid"), one of its health checks, or its work; LabError for anything else."""
     if not 0 <= gpu < len(GPU_PCI):
         raise LabError(f"no GPU {gpu}: a node has 0 to {len(GPU_PCI) - 1}")
-    if name not in (XID, *WATCHES):
-        raise LabError(f"no gauge {name!r}; there are {', '.join((XID, *WATCHES))}")
+    if name not in (XID, *WATCHES, *WORK):
+        raise LabError(f"no gauge {name!r}; there are {', '.join((XID, *WATCHES, *WORK))}")
     try:
         found = _read(folder)
     except OSError:
@@ -60,7 +65,7 @@ def set_gauge(folder: Path, gpu: int, name: str, value: int) -> None:
 def page(folder: Path, hostname: str) -> str:
     """What a scrape gets."""
     found = _read(folder)
-    return "\n".join([*_xids(found, hostname), *_checks(found, hostname)]) + "\n"
+    return "\n".join([*_xids(found, hostname), *_checks(found, hostname), *_work(found, hostname)]) + "\n"
 
 
 def _read(folder: Path) -> Gauges:
@@ -95,6 +100,15 @@ def _checks(found: Gauges, hostname: str) -> Iterator[str]:
             error = "DCGM_FR_OK" if status == 0 else "DCGM_FR_UNKNOWN"
             said = f'health_error_code="{error}",health_watch="{watch}"'
             yield f"{name}{{{_labels(gpu, hostname)},{said}}} {status}"
+
+
+def _work(found: Gauges, hostname: str) -> Iterator[str]:
+    for gauge, (name, text, of) in WORK.items():
+        shown = [gpu for gpu in range(len(GPU_PCI)) if gauge in found.get(str(gpu), {})]
+        if shown:
+            yield from (f"# HELP {name} {text}", f"# TYPE {name} gauge")
+        for gpu in shown:
+            yield f"{name}{{{_labels(gpu, hostname)}}} {found[str(gpu)][gauge] / of}"
 
 
 def identity(gpu: int, hostname: str) -> str:

@@ -77,7 +77,9 @@ class Injector:
         self._gpus(node_name).gpu(gpu, name, value)
 
     def dcgm(self, node_name: str, gpu: int, gauge: str, value: int) -> None:
-        """Set what dcgm-exporter shows of a GPU: its last "xid", or a check such as PCIE (20: failed)."""
+        """Set what dcgm-exporter shows of a GPU: its last "xid", a check such as PCIE (20: failed), or
+        "utilization" and "tensor" in percent.
+        """
         dcgm.set_gauge(self._node(node_name).folder, gpu, gauge, value)
 
     def gpu_lost(self, node_name: str, gpu: int) -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import time
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from functools import partial
@@ -20,11 +19,12 @@ import pytest
 
 from deploy.lab import monitoring
 from deploy.lab.api import Lab
-from deploy.lab.spec import ALERTMANAGER_PORT, CONTROL_PLANE, GPU_PCI, PROMETHEUS_PORT
+from deploy.lab.spec import ALERTMANAGER_PORT, CONTROL_PLANE, GPU_PCI
 from remediator.agent.bursts import SPACING_S
 from tests.docs.snippets import snippets
 from tests.e2e.conftest import KILL_WAIT, take_down_orphans
 from tests.e2e.helpers import ONE_OF_EACH, Servers, Site, in_order, wait_for
+from tests.e2e.prometheus import ask
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -179,10 +179,7 @@ def test_heat_travels_from_the_driver_to_a_drain_once_the_samples_were_asked_for
 
 def recorded(gpu: int) -> bool:
     """Whether the rules have seen the agents' XID counter for this GPU."""
-    query = urllib.parse.urlencode({"query": f'remediator:agent_xid:total{{xid="79", pci="{GPU_PCI[gpu]}"}}'})
-    url = f"http://{CONTROL_PLANE}:{PROMETHEUS_PORT}/api/v1/query?{query}"
-    with urllib.request.urlopen(url, timeout=20) as answer:
-        return bool(json.load(answer)["data"]["result"])
+    return bool(ask(f'remediator:agent_xid:total{{xid="79", pci="{GPU_PCI[gpu]}"}}'))
 
 
 @pytest.fixture

@@ -48,6 +48,17 @@ def test_what_is_set_is_shown_until_the_host_engine_starts_anew(folder: Path) ->
     assert raised(folder) == []
 
 
+def test_what_a_gpu_does_is_shown_only_where_it_was_set(folder: Path) -> None:
+    dcgm.set_gauge(folder, 3, "tensor", 40)
+    dcgm.set_gauge(folder, 3, "utilization", 100)
+    assert raised(folder) == [
+        ("DCGM_FI_DEV_GPU_UTIL", "", 100),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "", 0.4),
+    ]
+    of = {sample.labels["gpu"] for sample in samples(folder) if sample.name.startswith("DCGM_FI_PROF")}
+    assert of == {"3"}
+
+
 def test_what_does_not_exist_is_refused_with_what_does(folder: Path) -> None:
     with pytest.raises(LabError, match="0 to 7"):
         dcgm.set_gauge(folder, 8, "xid", 79)
