@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
 from deploy.lab.api import Lab
-from deploy.lab.spec import CONTROL_PLANE, PROMETHEUS_PORT, SLURM_NAMESPACE
 from tests.e2e.alerts import tell
+from tests.e2e.checkpoints import saved, saves_seen
 from tests.e2e.helpers import Servers, Site, Training, in_order, wait_for
+from tests.e2e.prometheus import ask
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVERY = 150
 """Steps between the job's own saves, ten steps a second."""
-GLOB = "/shared/job/run-{job}/checkpoint-*.json"
-AGENT = {"AGENT_CHECKPOINT_GLOBS": GLOB, "AGENT_CHECKPOINT_EVERY_S": "1"}
-SERVICE = {"POOLS__TRAINING__CHECKPOINT_GLOB": GLOB}
 SOFT = {"alertname": "NvlinkCrc", "fault": "nvlink-crc", "witness": "own-counters"}
 """An alert whose rule says at-checkpoint."""
 CRC = 'remediator_nvlink_errors_total{gpu="0",link="0",kind="crc"}'
@@ -37,41 +32,15 @@ srun python3 /shared/job/train.py
 @pytest.fixture
 def site(lab: Lab) -> Iterator[Site]:
     """One agent looks at what jobs save."""
-    with in_order(lab) as found:
-        reader = found.node_of("worker-3")
-        try:
-            _set(lab, "daemonset/remediator-agent", AGENT | {"AGENT_CHECKPOINT_NODES": reader})
-            _set(lab, "deployment/remediator", SERVICE)
-            found.controller.wait()
-            yield found
-        finally:
-            _set(lab, "daemonset/remediator-agent", dict.fromkeys((*AGENT, "AGENT_CHECKPOINT_NODES")))
-            _set(lab, "deployment/remediator", dict.fromkeys(SERVICE))
-            found.controller.wait()
-
-
-def _set(lab: Lab, what: str, variables: Mapping[str, str | None]) -> None:
-    """Environment variables of a Deployment or DaemonSet (None: off again), and its new pods."""
-    changes = [
-        f"REMEDIATOR_{name}" + ("-" if value is None else f"={value}") for name, value in variables.items()
-    ]
-    lab.kubectl("-n", SLURM_NAMESPACE, "set", "env", what, *changes)
-    status = ("-n", SLURM_NAMESPACE, "rollout", "status", what, "--timeout=20s")
-    wait_for(f"the new pods of {what}", lambda: "successfully" in lab.kubectl(*status, check=False), 180)
+    with in_order(lab) as found, saves_seen(found):
+        yield found
 
 
 def counter_of(node: str) -> dict[str, str]:
     """What Prometheus calls the CRC errors of a link of this node, and their agent's boot."""
     whose = f'{CRC} * on (job, instance) group_left (node, boot_id) remediator_agent_info{{node="{node}"}}'
-    query = urllib.parse.urlencode({"query": whose})
-    with urllib.request.urlopen(f"http://{CONTROL_PLANE}:{PROMETHEUS_PORT}/api/v1/query?{query}") as answer:
-        (found,) = json.loads(answer.read())["data"]["result"]
-    return {str(name): str(value) for name, value in found["metric"].items()}
-
-
-def saved(job: Training) -> int:
-    """The step of its newest checkpoint."""
-    return max((int(path.stem[-8:]) for path in job.folder.glob("checkpoint-*.json")), default=0)
+    (found,) = ask(whose)
+    return found.labels
 
 
 def until_fenced(site: Site, servers: Servers, node: str, job: Training) -> int:
