@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import urllib3
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3.util import parse_url
 from yaml import YAMLError
 
 from remediator import __version__
@@ -24,11 +24,11 @@ class Credentials:
 
     def __init__(self, configuration: Configuration, pool: urllib3.PoolManager) -> None:
         self.configuration = configuration
-        server = urlsplit(str(configuration.host).rstrip("/"))
-        self._door = pool.connection_from_url(server.geturl())
+        server = parse_url(str(configuration.host).rstrip("/"))
+        self._door = pool.connection_from_url(server.url)
         # A proxy wants the whole address, but for https, which goes through it as through a tunnel.
-        whole = pool.proxy is not None and server.scheme == "http"
-        self._above = server.geturl() if whole else server.path
+        whole = pool.proxy is not None and server.scheme != "https"
+        self._above = server.url if whole else server.path or ""
         self._kept: tuple[float, dict[str, str]] | None = None
 
     def send(
@@ -76,7 +76,7 @@ def loader(kubeconfig: Path | None, pool_size: int) -> Load:
         configuration.connection_pool_maxsize = pool_size
         try:
             _fill(configuration, kubeconfig)
-            pool = RESTClientObject(configuration).pool_manager
+            return Credentials(configuration, RESTClientObject(configuration).pool_manager)
         except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
             where = kubeconfig or "the pod's service account"
             raise BadInput(
@@ -84,7 +84,6 @@ def loader(kubeconfig: Path | None, pool_size: int) -> Load:
                 f"{where} cannot be loaded ({type(error).__name__}); run it in the controller's pod, "
                 "or name a readable kubeconfig",
             ) from error
-        return Credentials(configuration, pool)
 
     return load
 

@@ -80,7 +80,7 @@ def way_back(
     acted = {row.name for row in done if row.acted_at is not None}
     wanted = []
     if "fence-node" in acted:
-        wanted.append(_row(incident, "undo-fence", now))
+        wanted.append(_row(incident, "undo-fence", _settled(done, {"fence-node"}, now)))
     if "drain-slurm" in acted:
         facts = {"down": "force-down" in acted, "evicted": "evict-pods" in acted}
         late = {"drain-slurm", "force-down", "evict-pods"}

@@ -80,6 +80,54 @@ def stands(river: River, **job: Any) -> int:
     return held
 
 
+@pytest.mark.parametrize("hand", IN_SLURM)
+@pytest.mark.parametrize("hangs", [0.0, 8.0])
+def test_a_hand_in_slurm_while_the_fence_is_set_is_obeyed(river: River, hand: Hand, hangs: float) -> None:
+    """The DRAIN was accepted and never read back: its step may know of no other one."""
+    came: list[str] = []
+
+    def before(op: str) -> None:
+        if op == f"patch nodes/{SICK}" and not came:
+            came.append(op)
+            river.clock.advance(hangs)
+            hand(river)
+
+    river.kube.before = before
+    job = river.submit_job(width=1, batch=False)
+    river.xid(SICK)
+    river.run(60.0)
+    assert only(river).state == "overridden"
+    assert [write.op for write in node_writes(river)] == ["drain"]
+    assert_bare(river)
+    found = river.slurm.job(job, deadline=5.0)
+    assert found is not None
+    assert found.state == "RUNNING"
+
+
+def test_a_fence_that_lands_late_is_taken_back_too(river: River) -> None:
+    """The PATCH was lost on its way, somebody resumes, and then it is there."""
+    late: list[float] = []
+
+    def before(op: str) -> None:
+        if op == f"patch nodes/{SICK}" and not late:
+            late.append(river.clock.now() + 5.0)
+            resume(river)
+            raise Ambiguous("the answer is lost")
+
+    river.kube.before = before
+    river.submit_job(width=1, batch=False)
+    river.xid(SICK)
+    while not late:
+        river.turn()
+    taint = {"key": FENCED, "value": only(river).id, "effect": "NoSchedule"}
+    while river.clock.now() < late[0]:
+        river.turn()
+    river.kube.set_taints(SICK, [*(dict(one.raw) for one in river.kube.view(SICK).taints), taint])
+    river.run(60.0)
+    assert only(river).state == "overridden"
+    assert_bare(river)
+
+
 def node_writes(river: River, since: int = 0) -> list[Write]:
     return [write for write in river.slurm.writes[since:] if write.op in ON_NODES]
 

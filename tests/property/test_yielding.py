@@ -61,8 +61,15 @@ def test_the_way_back_ends_after_all_its_steps_and_each_looks_before_it_acts(
     assert {row.state for row in undos} == {"waiting"}
 
 
-@given(at=st.floats(NOW - 100, NOW), state=st.sampled_from(STATES))
-def test_what_may_still_land_late_is_waited_for(at: float, state: StepState) -> None:
-    rows = rows_of({("drain-slurm", ""): (state, at)})
-    undo, _ = way_back("i1", "kubernetes", rows, claimed=False, now=NOW)
+@given(
+    at=st.floats(NOW - 100, NOW),
+    state=st.sampled_from(STATES),
+    step=st.sampled_from([("drain-slurm", "kubernetes"), ("fence-node", "slurm")]),
+)
+def test_what_may_still_land_late_is_waited_for(
+    at: float, state: StepState, step: tuple[str, Literal["slurm", "kubernetes"]]
+) -> None:
+    name, side = step
+    rows = rows_of({(name, ""): (state, at)})
+    undo, _ = way_back("i1", side, rows, claimed=False, now=NOW)
     assert undo.due_at == (NOW if state == "done" else max(NOW, at + LATE_S))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from remediator.model.incident import Incident
 from remediator.model.plan import Done, Hold, Outcome, Wait, Yield
@@ -36,14 +37,25 @@ class DrainSlurm(Hurried):
         A DRAIN that was there and is gone was forgotten by slurmctld, went with its worker's restart, or was
         lifted by a person.
         """
-        return self._judge(context, _nodes(context))
-
-    def _judge(self, context: Context, nodes: Sequence[SlurmNode]) -> Outcome | None:
         if not context.incident.slurm_nodes:
             return Done("no Slurm worker on this node: nothing to drain")
-        theirs = {node.name: node.reason for node in nodes if somebody_elses(node, context.incident)}
+        config = self._started(context)
+        return self._judge(context, _nodes(context), config)
+
+    def _started(self, context: Context) -> SlurmConfig:
+        """When slurmctld started, asked before the nodes: it is never that of a later slurmctld than the one
+        that shows the DRAIN. What the poll has seen will do, once.
+        """
+        known = None if SEEN in context.row.facts else context.watched.slurm()
+        return known or context.slurm.config()
+
+    def _judge(
+        self, context: Context, nodes: Sequence[SlurmNode], config: SlurmConfig | None = None
+    ) -> Outcome | None:
+        """What stands without a `config` that was asked before is looked at anew."""
+        theirs = self._theirs(context, nodes)
         if SEEN in context.row.facts:
-            return self._again(context, nodes, theirs)
+            return self._again(context, nodes, config, theirs)
         before: dict[str, str] = context.row.facts.get(THEIRS, {})
         if not before.keys() <= theirs.keys():
             were = _quoted({name: why for name, why in before.items() if name not in theirs})
@@ -51,8 +63,8 @@ class DrainSlurm(Hurried):
         if self._to_drain(context, nodes):
             return None
         if theirs:
-            return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
-        return self._done(context, nodes, context.slurm.config())
+            return _held(theirs)
+        return self._stands(context, nodes, config)
 
     def look_early(self, context: Context) -> Nodes:
         """Whose they are, which decides whether they are drained."""
@@ -67,33 +79,48 @@ class DrainSlurm(Hurried):
         reason is accepted slurm-operator stands aside, and the fence need not wait for the look at it.
         """
         early = context.early.take(context.now) if context.early else None
-        said = self._judge(context, _nodes(context) if early is None else early)
-        if said is None:
-            self._write(context)
-        return said
+        nodes = _nodes(context) if early is None else early
+        if not nodes:
+            return self.check(context)
+        said = self._judge(context, nodes)
+        return self._write(context) if said is None else said
 
     def verify(self, context: Context) -> Outcome:
-        """When slurmctld started is asked before the nodes are, so that it is never that of a later slurmctld
-        than the one that shows the DRAIN. One that the poll has seen will do, once.
+        """A DRAIN that was accepted and does not show is judged as one that stood: somebody may have lifted
+        it while the fence was set, which takes seconds when the API server hangs.
         """
+        config = self._started(context)
         context.go_on()
-        known = None if SEEN in context.row.facts else context.watched.slurm()
-        config, seen = known or context.slurm.config(), _nodes(context)
+        seen = _nodes(context)
+        done = self._done(context, seen, config)
         if all(is_our_drain(node, context.incident) for node in seen):
-            return self._done(context, seen, config)
-        return self._judge(context, seen) or NOT_SEEN
+            return done
+        stood = replace(context.row, facts=context.row.facts | done.facts)
+        return self._judge(replace(context, row=stood), seen, config) or NOT_SEEN
 
-    def _write(self, context: Context) -> None:
-        """The owner of a single node was read right before, that of more than one is read again."""
-        names = list(context.incident.slurm_nodes)
+    def _write(self, context: Context) -> Hold | None:
+        """The owner of a single node was read right before, that of more than one is read again: Hold when
+        one is somebody else's, and no fence goes straight on.
+        """
+        names, theirs = list(context.incident.slurm_nodes), {}
         if len(names) > 1:
-            names = [node.name for node in self._to_drain(context, map(context.slurm.node, names))]
+            nodes = _nodes(context)
+            names, theirs = [one.name for one in self._to_drain(context, nodes)], self._theirs(context, nodes)
         for name in names:
             context.slurm.drain(name, context.incident.drain_reason)
+        return _held(theirs) if theirs else None
+
+    def _theirs(self, context: Context, nodes: Iterable[SlurmNode]) -> dict[str, str]:
+        return {node.name: node.reason for node in nodes if somebody_elses(node, context.incident)}
 
     def _to_drain(self, context: Context, nodes: Iterable[SlurmNode]) -> list[SlurmNode]:
         incident = context.incident
         return [n for n in nodes if not is_our_drain(n, incident) and not somebody_elses(n, incident)]
+
+    def _stands(
+        self, context: Context, nodes: Iterable[SlurmNode], config: SlurmConfig | None
+    ) -> Outcome | None:
+        return self._done(context, nodes, config) if config else self.check(context)
 
     def _done(self, context: Context, nodes: Iterable[SlurmNode], config: SlurmConfig) -> Done:
         names = list(context.incident.slurm_nodes)
@@ -106,13 +133,19 @@ class DrainSlurm(Hurried):
         """Blocked by somebody else's reason as ever."""
         return self.check(context) or super().foresee(context)
 
-    def _again(self, context: Context, nodes: Sequence[SlurmNode], theirs: dict[str, str]) -> Outcome | None:
+    def _again(
+        self,
+        context: Context,
+        nodes: Sequence[SlurmNode],
+        config: SlurmConfig | None,
+        theirs: dict[str, str],
+    ) -> Outcome | None:
         """The DRAIN was seen before. What stands stays as it is, also under a reason of the system."""
         if theirs:
             return Yield(_quoted(theirs), "slurm")
         missing = [n for n in nodes if not still_drained(n.is_drain, n.reason, context.incident.id)]
         if not missing:
-            return self._done(context, nodes, context.slurm.config())
+            return self._stands(context, nodes, config)
         names = [node.name for node in missing]
         moved = [name for name in names if self._moved(context, name)]
         if moved:
@@ -137,6 +170,10 @@ class DrainSlurm(Hurried):
         if before is None or now is None:
             return bool(context.now - facts[SEEN] <= FORGET_S)
         return bool(before != now)
+
+
+def _held(theirs: dict[str, str]) -> Hold:
+    return Hold(f"{_quoted(theirs)}: held, nothing is overwritten", facts={THEIRS: theirs})
 
 
 def _nodes(context: Context) -> list[SlurmNode]:

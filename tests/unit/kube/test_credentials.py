@@ -41,6 +41,18 @@ def test_a_broken_kubeconfig_is_bad_input_without_its_content(tmp_path: Path, te
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("server", ["", "https://", "ftp://x:1", "unix:///x", "http://x:99999999"])
+def test_an_address_that_is_none_is_bad_input(tmp_path: Path, server: str) -> None:
+    with pytest.raises(BadInput, match=r"kubernetes\.kubeconfig"):
+        connect(kubeconfig(tmp_path, server=server), clock=SystemClock())
+
+
+def test_an_address_without_a_scheme_is_http(tmp_path: Path) -> None:
+    with serving(Server(lambda handler: handler.reply(200, {"at": handler.path}))) as server:
+        file = kubeconfig(tmp_path, server=server.url.removeprefix("http://"))
+        assert connect(file, clock=SystemClock()).get("/version", deadline=5.0) == {"at": "/version"}
+
+
 def test_outside_a_cluster_without_kubeconfig_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(BadInput, match="service account"):

@@ -52,8 +52,26 @@ def test_a_machine_without_a_worker_needs_no_drain() -> None:
     assert "nothing to drain" in done.sentence
 
 
-def test_an_accepted_drain_that_does_not_show_is_not_done(bench: Bench) -> None:
-    assert isinstance(STEP.verify(bench.see()), Unknown)
+def test_an_accepted_drain_that_slurmctld_forgot_is_not_done(bench: Bench) -> None:
+    known = bench.slurm.config(deadline=5.0)
+    bench.clock.advance(60.0)
+    bench.slurm.kill_ctld()
+    assert isinstance(STEP.verify(knowing(bench.see(), known)), Unknown)
+
+
+def test_an_accepted_drain_that_is_gone_from_the_same_slurmctld_was_lifted_by_a_person(bench: Bench) -> None:
+    assert isinstance(STEP.verify(bench.see()), Yield)
+
+
+def test_a_start_is_asked_for_before_the_nodes_that_it_is_about(bench: Bench) -> None:
+    """Else a slurmctld that is killed in between, and has the DRAIN saved, seems to have forgotten it."""
+    bench.drain("w-0")
+    asked: list[str] = []
+    bench.slurm.before = lambda op, _target: asked.append(op)
+    for step in (STEP.check, STEP.act, STEP.verify):
+        asked.clear()
+        assert isinstance(step(bench.see()), Done)
+        assert asked[-2:] == ["config", "node"]
 
 
 def test_a_node_slurm_does_not_know_is_for_a_person() -> None:

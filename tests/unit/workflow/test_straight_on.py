@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from remediator.errors import Ambiguous, BadInput, Blocked, RemediatorError, Retry
 from remediator.kube.nodes import NodeView
-from remediator.model.plan import Again, Done, Hold, Outcome, Unknown
+from remediator.model.plan import Again, Done, Hold, Outcome, Unknown, Yield
 from remediator.workflow.attempt import attempt
 from remediator.workflow.calls import Answer, Call, answers
 from remediator.workflow.context import Watched
@@ -90,12 +91,61 @@ def test_a_drain_that_cannot_be_read_back_is_looked_at_again_and_the_fence_stand
     assert bench.kube.view("gpu-0").unschedulable
 
 
-def test_a_drain_that_does_not_show_is_unknown(bench: Bench) -> None:
+def resume(bench: Bench) -> None:
+    bench.slurm.resume("w-0", deadline=5.0)
+
+
+def take_over(bench: Bench) -> None:
+    bench.slurm.drain("w-0", "admin: cable", deadline=5.0)
+
+
+@pytest.mark.parametrize("hand", [resume, take_over])
+def test_a_hand_on_the_node_while_the_fence_is_set_wins(bench: Bench, hand: Callable[[Bench], None]) -> None:
     play = Play(bench)
-    bench.kube.before = lambda op: bench.slurm.resume("w-0", deadline=5.0) if op == PATCH else None
+    bench.kube.before = lambda op: hand(bench) if op == PATCH else None
     drained, fenced = play.run()
-    assert isinstance(drained.outcome, Unknown)
+    assert isinstance(drained.outcome, Yield)
     assert isinstance(fenced.outcome, Done)
+
+
+def test_a_drain_that_slurmctld_forgot_meanwhile_is_set_again(bench: Bench) -> None:
+    bench.clock.advance(60.0)
+    play = Play(bench)
+
+    def kill(op: str) -> None:
+        if op == PATCH:
+            bench.slurm.kill_ctld()
+            bench.slurm.resume("w-0", deadline=5.0)
+
+    bench.kube.before = kill
+    drained, _ = play.run()
+    assert isinstance(drained.outcome, Unknown)
+
+
+@pytest.mark.parametrize("theirs", [["w-0"], ["w-0", "w-1"]])
+@pytest.mark.parametrize("looks", [0, 1])
+def test_no_fence_goes_with_the_drain_of_a_machine_of_which_a_worker_is_somebody_elses(
+    theirs: list[str], looks: int
+) -> None:
+    """From the beginning, or since the first look at them."""
+    bench = Bench(slurm_nodes=("w-0", "w-1"))
+    play = Play(bench)
+
+    def before(op: str, _target: str) -> None:
+        if play.asked.count("slurm node") == 2 * looks:
+            bench.slurm.before = lambda _op, _target: None
+            for name in theirs:
+                bench.slurm.drain(name, "admin: cable", deadline=5.0)
+            bench.slurm.before = before
+        play.asked.append(f"slurm {op}")
+
+    bench.slurm.before = before
+    drained, fenced = play.run()
+    assert isinstance(drained.outcome, Hold)
+    assert fenced.outcome is None
+    assert bench.kube.ours("gpu-0") == []
+    ours = [write.target for write in bench.slurm.writes if write.detail != "admin: cable"]
+    assert ours == [name for name in ("w-0", "w-1") if name not in theirs]
 
 
 @pytest.mark.parametrize("error", [Retry("x"), Ambiguous("x"), Blocked("x"), BadInput("node", "x")])
