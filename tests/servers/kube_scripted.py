@@ -200,6 +200,7 @@ class WatchServer(Server):
         self.faults = list(faults)
         self.page = page
         self.lists = self.watches = self.rounds = 0
+        self._listed: dict[str, list[dict[str, Any]]] = {}
 
     def _route(self, handler: Handler) -> None:
         query = {key: values[0] for key, values in parse_qs(urlsplit(handler.path).query).items()}
@@ -224,12 +225,14 @@ class WatchServer(Server):
             self._list(handler, query)
 
     def _list(self, handler: Handler, query: dict[str, str]) -> None:
+        """As the real one: all pages of a list are of the moment of its first."""
         with self.collection.lock:
-            items = [self.collection.objects[name] for name in sorted(self.collection.objects)]
-            version = str(self.collection.version)
-        start = int(query.get("continue", "0"))
+            now = [self.collection.objects[name] for name in sorted(self.collection.objects)]
+            version, _, at = query.get("continue", f"{self.collection.version}/0").partition("/")
+        items, start = self._listed.setdefault(version, now), int(at)
         end = start + min(self.page, int(query["limit"]))
-        meta = {"resourceVersion": version, **({"continue": str(end)} if end < len(items) else {})}
+        more = {"continue": f"{version}/{end}"} if end < len(items) else {}
+        meta = {"resourceVersion": version, **more}
         handler.reply(200, {"metadata": meta, "items": items[start:end]})
 
     def _watch(self, handler: Handler, since: int) -> None:
