@@ -1,4 +1,4 @@
-"""A training job hangs in a collective, in real time: 25 minutes on the lab, two other jobs beside it."""
+"""Jobs stop working, in real time: one hangs, one waits, one only seems to; half an hour each."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 FLAT_S = 600
 """The least that settings allow."""
+LONGEST_S = FLAT_S + 2 * BIN_S + EVERY_S + SETTLE_S + 120
+"""Until a stall has been seen."""
 SETTINGS = {"POOLS__TRAINING__RESTART_FAILED_JOBS": "true", "STALLS__FLAT_S": str(FLAT_S)}
 TRAINER = "/shared/job/train.py"
 SCRIPT = f"""#!/bin/bash
@@ -64,6 +66,18 @@ def submit(site: Site, nodes: int) -> Training:
     return Training(site.lab, job)
 
 
+def worked(site: Site, *widths: int) -> list[Training]:
+    """Jobs of so many nodes each, that have worked for as long as it takes to know one."""
+    for number in range(WORKERS):
+        gpus_do(site, site.node_of(f"worker-{number}"), tensor=60, kernels=100)
+    jobs = [submit(site, nodes) for nodes in widths]
+    site.trains(*jobs)
+    began = time.monotonic()
+    await_found(len(jobs), "works")
+    time.sleep(max(0.0, began + WORKED * BIN_S + SETTLE_S - time.monotonic()))
+    return jobs
+
+
 def stop(site: Site, job: Training, *, kernels: int) -> None:
     """All ranks stand still and save no more, and then their GPUs compute nothing."""
     for node in nodes_of(site, job):
@@ -98,9 +112,8 @@ def ages(*jobs: Training) -> list[float]:
 def restarted(site: Site, job: Training) -> Json:
     """Wait until the job is requeued, computes again, and its incident is closed; that incident."""
     servers = Servers(site.lab)
-    longest = FLAT_S + 2 * BIN_S + EVERY_S + SETTLE_S + 120
     with site.explained():
-        wait_for("the requeue", lambda: servers.requeues(job.address), longest, every=1.0)
+        wait_for("the requeue", lambda: servers.requeues(job.address), LONGEST_S, every=1.0)
     site.moves(job)
     for node in nodes_of(site, job):
         gpus_do(site, node, tensor=60, kernels=100)
@@ -109,14 +122,7 @@ def restarted(site: Site, job: Training) -> Json:
 
 def test_a_job_that_hangs_is_restarted_once_and_those_beside_it_are_left_alone(site: Site) -> None:
     servers = Servers(site.lab)
-    for number in range(WORKERS):
-        gpus_do(site, site.node_of(f"worker-{number}"), tensor=60, kernels=100)
-    hangs, waits, works = (submit(site, nodes) for nodes in (2, 1, 1))
-    site.trains(hangs, waits, works)
-    began = time.monotonic()
-    await_found(3, "works")
-    time.sleep(max(0.0, began + WORKED * BIN_S + SETTLE_S - time.monotonic()))
-
+    hangs, waits, works = worked(site, 2, 1, 1)
     sick = nodes_of(site, hangs)
     stop(site, hangs, kernels=100)
     stop(site, waits, kernels=0)
@@ -150,3 +156,22 @@ def test_a_job_that_hangs_is_restarted_once_and_those_beside_it_are_left_alone(s
     assert "most of them run no kernels either" in text
     assert "left as it is" in text
     assert site.controller.audit()["ok"]
+
+
+def test_a_job_that_saves_while_no_tensor_core_works_is_left_alone(site: Site) -> None:
+    """Its GPUs look just like those of one that hangs: it goes on with kernels of another kind."""
+    servers = Servers(site.lab)
+    (lives,) = worked(site, 1)
+    (node,) = nodes_of(site, lives)
+    gpus_do(site, node, tensor=0, kernels=100)
+    wait_for("the panel of hangs", lambda: SPINNING.rows() == {(node,): 8.0}, 90, every=1.0)
+    said = "while kernels run all the time"
+    wait_for("the verdict", lambda: said in site.controller.log(), LONGEST_S, every=2.0)
+    (verdict,) = (line for line in site.controller.lines() if said in line)
+    assert "it has saved meanwhile, recorded" in verdict
+    await_found(1, "stalled")
+    assert site.controller.log().count(said) == 1
+    assert site.controller.told("", "user:root") == []
+    assert site.controller.incidents() == []
+    assert servers.changes() == []
+    assert lives.is_untouched()
