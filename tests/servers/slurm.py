@@ -75,6 +75,7 @@ hostname box
 echo '127.0.0.1 localhost box {names}' > $R/etc/hosts
 for i in 0 1 2 3 4 5 6 7; do touch $R/opt/fakegpu/gpu$i; done
 install -d -m 755 $R/etc/slurm $R/run/slurm
+chroot $R install -d -o slurm /run/slurmctld
 cp {work}/io/etc/* $R/etc/slurm/
 install -d -m 700 $R/var/spool/slurmctld
 rm -rf $R/var/spool/slurmctld/*
@@ -202,6 +203,9 @@ class SlurmServer:
         wait_for("three idle nodes", self._has_idle_nodes, 90)
 
     def _has_idle_nodes(self) -> bool:
+        for name, daemon in self._daemons.items():
+            if daemon.poll() is not None:
+                raise RuntimeError(f"{name} ended: {(self.io / f'{name}.log').read_text()[-1000:]}")
         return self.scontrol("show", "nodes").count("State=IDLE") >= len(NODES)
 
     def _ready(self) -> bool:
@@ -277,9 +281,12 @@ class SlurmServer:
         self.start_ctld()
 
     def start_slurmd(self, name: str, port: int) -> None:
-        """Start one dynamic node, the way Slinky does."""
+        """Start one dynamic node, the way Slinky does. It has its /run/slurm for itself, as on a machine of
+        its own: of two slurmds that make the socket for credentials there at one moment, the second ends.
+        """
         conf = f"CPUs=4 RealMemory=4000 Gres=gpu:8 Port={port} Feature=gpu"
-        self._spawn(name, self.io / f"{name}.log", "slurmd", "-D", "-Z", "-N", name, "--conf", conf)
+        alone = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /run/slurm && exec "$@"', "sh")
+        self._spawn(name, self.io / f"{name}.log", *alone, "slurmd", "-D", "-Z", "-N", name, "--conf", conf)
 
     def start_rest(self) -> None:
         """Start slurmrestd on the Unix socket and wait until it listens."""
