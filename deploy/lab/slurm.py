@@ -106,7 +106,6 @@ def slurmrestd(layout: Layout) -> Part:
         "www-data",
         "-g",
         "www-data",
-        "-vvv",
         "-s",
         "openapi/slurmctld,openapi/util",
         f"{CONTROL_PLANE}:{SLURMRESTD_PORT}",

@@ -48,6 +48,7 @@ class Latency:
         self._pushers = Pushers(site)
         self._answered = 0.0
         self._cold: dict[str, float] = {}
+        self._restless = 0
 
     def run(self, n: int, kinds: tuple[str, ...]) -> list[Figure]:
         """`n` samples of each kind. The first of each is told apart: connections are made in it."""
@@ -75,6 +76,7 @@ class Latency:
         return [
             f"measured with {', '.join(f'{name}={value}' for name, value in MEASURED.items())}",
             f"first sample after the controller's start, not counted: {cold}",
+            f"samples and floors that began on a machine that did not come to rest: {self._restless}",
             f"ratio of the medians to one raw DRAIN, with nothing stored: {alone}",
             f"{RAW_PATH}: request, 2 commits, GET of the node, DRAIN, with nothing decided in between",
         ]
@@ -90,6 +92,7 @@ class Latency:
         )
 
     def _sample(self, kind: str, node: str, sampler: Callable[[str, str], float], *, cold: bool) -> None:
+        self._restless += not self._site.rest()
         began, drain = self._drain(node, sampler)
         self._site.until(f"the fence on {node}", lambda: node in self._site.cordoned_at, 30)
         if cold:
@@ -134,6 +137,7 @@ class Latency:
 
     def _floors(self, node: str, *, cold: bool) -> None:
         """One of each; those taken while connections are made do not count."""
+        self._restless += not self._site.rest()
         self._pushers.keep_known()
         found: dict[str, float] = {}
         began = time.time()

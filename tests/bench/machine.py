@@ -7,6 +7,7 @@ import platform
 import re
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,20 @@ def describe(folder: Path) -> dict[str, Any]:
 def load() -> float:
     """Processes that want to run, averaged over the last minute."""
     return round(os.getloadavg()[0], 1)
+
+
+def busy(seconds: float) -> float:
+    """Share of the processors' time that was used over the next `seconds`, 0 to 1."""
+    spent, idle = _ticks()
+    time.sleep(seconds)
+    later, still_idle = _ticks()
+    return 1 - (still_idle - idle) / max(1, later - spent)
+
+
+def _ticks() -> tuple[int, int]:
+    """All, and those spent idle or waiting for the disk, since the machine started."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]
 
 
 def _file_system(folder: Path) -> str:

@@ -24,11 +24,14 @@ from remediator.kube.nodes import NodeView, parse_node
 from remediator.kube.reflector import Reflector
 from remediator.kube.session import connect
 from slurm_bridge.rest.backend import RestSlurm
+from tests.bench import machine
 from tests.bench.ctldlog import CtldLog
 
 HOME = "sys-0"
 DATA = "var/lib/remediator"
 DEADLINE_S = 5.0
+REST_S, REST_BUSY, REST_PATIENCE_S = 0.3, 0.3, 10.0
+"""A lab at rest takes about 0.15 of two processors."""
 AGENTS = sum(spec.gpus > 0 for spec in NODES)
 MEASURED = {"REMEDIATOR_BUDGETS__ENABLED": "false", "REMEDIATOR_POOLS__TRAINING__STAGE": "move-jobs"}
 """No budget in the way, and the river up to the moved jobs: a sample must not use up the one spare."""
@@ -128,6 +131,16 @@ class Site:
             return math.nan
         found = re.search(rf"^remediator_{name} (\S+)", page, re.MULTILINE)
         return float(found[1]) if found else math.nan
+
+    def rest(self) -> bool:
+        """Wait until what the last sample left behind is over: the kubelet that starts for the new boot
+        takes a processor for seconds. False when the machine has not come to rest by then.
+        """
+        deadline = time.monotonic() + REST_PATIENCE_S
+        while machine.busy(REST_S) > REST_BUSY:
+            if time.monotonic() > deadline:
+                return False
+        return True
 
     # raw writes, for the floors
 

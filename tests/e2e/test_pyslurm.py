@@ -23,7 +23,7 @@ SIDECAR = Path(__file__).parents[2] / "deploy/manifests/pyslurm/sidecar.yaml"
 OLD = Part(
     "slurmrestd-44",
     chroot(
-        "/usr/sbin/slurmrestd", "-u", "www-data", "-g", "www-data", "-vvv", "-d", "v0.0.44",
+        "/usr/sbin/slurmrestd", "-u", "www-data", "-g", "www-data", "-d", "v0.0.44",
         "-s", "openapi/slurmctld,openapi/util", f"{CONTROL_PLANE}:6844",
     ),
     "/dev/null",

@@ -292,7 +292,6 @@ class SlurmServer:
         """Start slurmrestd on the Unix socket and wait until it listens."""
         self.socket.unlink(missing_ok=True)
         args = (
-            "-vvv",
             "-a",
             "rest_auth/jwt",
             "-s",
