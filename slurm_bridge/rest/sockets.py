@@ -1,18 +1,18 @@
-"""Connections whose every wait ends at one deadline, over TCP or a Unix socket.
+"""Kept connections whose every wait ends at one deadline, over TCP or a Unix socket.
 
-urllib3's timeouts are per read: a server that sends a byte a second would hold a worker for ever.
+A library's time-outs are per read: a server that sends a byte a second would hold a worker for ever. And its
+pool takes as much of the processor again as the request itself, right before a DRAIN.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
+from collections import deque
+from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from urllib3.connection import HTTPConnection
-from urllib3.connectionpool import HTTPConnectionPool
-from urllib3.exceptions import NewConnectionError
 
 from remediator.clock import Clock
 from remediator.errors import BadInput
@@ -51,36 +51,78 @@ class _Socket(socket.socket):
         super().sendall(*args, **kwargs)
 
 
-class _Connection(HTTPConnection):
-    deadline: Deadline
-    path = ""
+class Connection(HTTPConnection):
+    """One kept connection; who has taken it has it for itself, and no request opens it anew."""
 
-    def _new_conn(self) -> socket.socket:
+    auto_open = 0
+
+    def __init__(self, host: str, port: int | None, path: str, deadline: Deadline) -> None:
+        super().__init__(host, port)
+        self._path = path
+        self._deadline = deadline
+
+    def connect(self) -> None:
+        """Open it within the deadline; OSError when the server takes none."""
         plain = self._open()
         sock = _Socket(plain.family, plain.type, plain.proto, fileno=plain.detach())
-        sock.deadline = self.deadline
-        return sock
+        sock.deadline = self._deadline
+        self.sock = sock
 
     def _open(self) -> socket.socket:
-        self.timeout = self.deadline.left()
-        if not self.path:
-            return super()._new_conn()
+        if not self._path:
+            sock = socket.create_connection((self.host, self.port), self._deadline.left())
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.settimeout(self.deadline.left())
-            sock.connect(self.path)
-        except OSError as error:
+            sock.settimeout(self._deadline.left())
+            sock.connect(self._path)
+        except OSError:
             sock.close()
-            raise NewConnectionError(self, type(error).__name__) from error
+            raise
         return sock
 
+    def is_alive(self) -> bool:
+        """Whether the server has neither closed it nor sent what nobody asked for."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return not poll.poll(0)
 
-def open_pool(url: str, deadline: Deadline) -> HTTPConnectionPool:
-    """A keep-alive pool for `http://host:port` or `http+unix://%2Frun%2Fslurmrestd.sock`."""
-    host, port, path = _address(url)
-    pool = HTTPConnectionPool(host, port, maxsize=POOL_SIZE)
-    pool.ConnectionCls = type("Connection", (_Connection,), {"deadline": deadline, "path": path})
-    return pool
+
+class Connections:
+    """Connections to `http://host:port` or `http+unix://%2Frun%2Fslurmrestd.sock`, each for one exchange at a
+    time; BadInput on another URL.
+    """
+
+    def __init__(self, url: str, deadline: Deadline) -> None:
+        self._address = _address(url)
+        self._deadline = deadline
+        self._idle: deque[Connection] = deque()
+
+    def take(self) -> Connection:
+        """One that is open; OSError when the server takes none."""
+        while self._idle:
+            kept = self._pop()
+            if kept is not None and kept.is_alive():
+                return kept
+            if kept is not None:
+                kept.close()
+        opened = Connection(*self._address, self._deadline)
+        opened.connect()
+        return opened
+
+    def give_back(self, connection: Connection, answer: HTTPResponse) -> None:
+        """Once the whole answer is read."""
+        if answer.will_close or len(self._idle) >= POOL_SIZE:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _pop(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:  # another thread was faster
+            return None
 
 
 def _address(url: str) -> tuple[str, int | None, str]:

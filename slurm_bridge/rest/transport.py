@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any
-
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
-from urllib3.response import BaseHTTPResponse
 
 from remediator.clock import Clock
 from remediator.errors import Ambiguous, RemediatorError, Retry
-from slurm_bridge.rest.sockets import Deadline, open_pool
+from slurm_bridge.rest.sockets import Connection, Connections, Deadline
 
 MAX_BODY = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
@@ -30,7 +28,7 @@ class Transport:
 
     def __init__(self, url: str, user: str, clock: Clock) -> None:
         self._deadline = Deadline(clock)
-        self._pool = open_pool(url, self._deadline)
+        self._connections = Connections(url, self._deadline)
         self._user = user
 
     def start(self, seconds: float) -> None:
@@ -58,10 +56,12 @@ class Transport:
         except TimeoutError:
             raise Retry(f"no time left for {method} {path}") from None
         try:
-            return self._send(method, path, body, headers)
-        except (NewConnectionError, ConnectTimeoutError, ConnectionRefusedError, FileNotFoundError):
+            connection = self._connections.take()
+        except OSError:
             raise Retry(f"slurmrestd does not accept connections ({method} {path})") from None
-        except (HTTPError, OSError) as error:
+        try:
+            return self._send(connection, method, path, body, headers)
+        except (HTTPException, OSError) as error:
             # The text of the cause may carry headers; its kind is enough.
             raise unsure(f"no complete answer to {method} {path}: {type(error).__name__}") from None
 
@@ -71,28 +71,30 @@ class Transport:
             headers["Content-Type"] = "application/json"
         return headers
 
-    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
-        response = self._pool.urlopen(
-            method, path, body=body, headers=headers, retries=False, redirect=False,
-            preload_content=False, timeout=self._deadline.left(),
-        )  # fmt: skip
+    def _send(
+        self, connection: Connection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
         try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
             raw = _read(response)
         except BaseException:
-            response.close()
+            connection.close()
             raise
-        response.release_conn()
+        self._connections.give_back(connection, response)
         return Answer(response.status, _parse(raw))
 
 
-def _read(response: BaseHTTPResponse) -> bytes:
+def _read(response: HTTPResponse) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := response.read(_CHUNK):
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_BODY:
-            raise HTTPError("body too large")
+            raise HTTPException("body too large")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
     return b"".join(chunks)
 
 
