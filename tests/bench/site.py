@@ -25,6 +25,7 @@ from remediator.kube.reflector import Reflector
 from remediator.kube.session import connect
 from slurm_bridge.rest.backend import RestSlurm
 from tests.bench import machine
+from tests.bench.auditlog import AuditLog
 from tests.bench.ctldlog import CtldLog
 
 HOME = "sys-0"
@@ -53,6 +54,7 @@ class Site:
         token = lab.token(lifespan=7200)
         self.slurm = RestSlurm(lab.slurmrestd_url, "slurm", lambda: token, self.clock)
         self.ctld = CtldLog(lab.slurmctld_log)
+        self.audit = AuditLog(lab.apiserver_audit)
         self.cordoned_at: dict[str, float] = {}
         self.nodes = self._watch_nodes()
         self.worker_on = self._workers()

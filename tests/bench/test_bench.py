@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from deploy.lab.errors import LabError
 from tests.bench import __main__ as bench
 from tests.bench import report
+from tests.bench.auditlog import CONTROLLER, AuditLog
 from tests.bench.ctldlog import CtldLog
 from tests.bench.figures import Figure, Goal, percentile
 from tests.bench.overhead import Marks, own, terms
@@ -53,6 +55,41 @@ def test_the_next_drain_of_the_node_counts_with_the_last_look_before_it(tmp_path
     assert drain.at == pytest.approx(now + 1.4005, abs=1e-4)
     assert drain.asked_at == pytest.approx(now + 1.2005, abs=1e-4)
     assert clock.drain_of("w-0", 0.05) is None
+
+
+def asked(
+    at: float, name: str, *, user: str = CONTROLLER, code: int = 200, verb: str = "patch", **ref: str
+) -> str:
+    """A line of the audit log about a node."""
+    event = {
+        "verb": verb,
+        "user": {"username": user},
+        "objectRef": {"resource": "nodes", "name": name, **ref},
+        "responseStatus": {"code": code},
+        "stageTimestamp": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"),
+    }
+    return json.dumps(event, separators=(",", ":")) + "\n"
+
+
+def test_only_the_controllers_own_patch_of_the_node_that_was_not_refused_is_its_fence(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    now = datetime.now(UTC).timestamp() // 1
+    log.write_text(asked(now - 9, "gpu-0"))
+    clock = AuditLog(log)
+    with log.open("a") as file:
+        for line in (
+            asked(now + 1, "gpu-1"),
+            asked(now + 2, "gpu-0", code=409),
+            asked(now + 3, "gpu-0", user="lab-admin"),
+            asked(now + 4, "gpu-0", subresource="status"),
+            asked(now + 5, "gpu-0", resource="leases"),
+            asked(now + 6, "gpu-0", verb="get"),
+            asked(now + 7.25, "gpu-0"),
+            asked(now + 8, "gpu-0")[:-9],
+        ):
+            file.write(line)
+    assert clock.patch_of("gpu-0", 1.0) == now + 7.25
+    assert clock.patch_of("gpu-0", 0.05) is None
 
 
 def test_the_terms_of_a_replacement_sum_up_to_the_whole_way() -> None:
