@@ -29,7 +29,8 @@ class Request:
 class Reply:
     """What to send: `cut` bytes of the body at most, `pace` seconds between bytes, `raw` instead of all.
 
-    `hold` seconds pass before anything is sent; `drop` closes the connection without a byte.
+    `hold` seconds pass before anything is sent; `drop` closes the connection without a byte, `hang_up` after
+    a whole answer that does not say so, `last` after one that does.
     """
 
     status: int = 200
@@ -39,6 +40,8 @@ class Reply:
     raw: bytes | None = None
     hold: float = 0.0
     drop: bool = False
+    hang_up: bool = False
+    last: bool = False
 
 
 Answerer = Callable[[Request], Reply]
@@ -55,6 +58,8 @@ class Wire:
     def __init__(self, answer: Answerer) -> None:
         self.answer = answer
         self.requests: list[Request] = []
+        self.connections = 0
+        self.hung_up = threading.Event()
         self.url = ""
 
     def count(self, method: str, ending: str) -> int:
@@ -83,6 +88,11 @@ def wire(answer: Answerer) -> Iterator[Wire]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     it: Wire
+
+    def setup(self) -> None:
+        """One more connection."""
+        self.it.connections += 1
+        super().setup()
 
     def do_GET(self) -> None:
         self._handle()
@@ -115,9 +125,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.raw)
         else:
             self._give_http(reply)
+        if reply.hang_up:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.it.hung_up.set()
 
     def _give_http(self, reply: Reply) -> None:
         self.send_response(reply.status)
+        if reply.last:
+            self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
         if not reply.pace:

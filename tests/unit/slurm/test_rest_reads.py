@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 
 from remediator.clock import SystemClock
 from remediator.errors import BadInput, GiveUp, Retry
 from slurm_bridge.model import ExitInfo
 from slurm_bridge.rest.backend import RestSlurm
-from tests.servers.wire import Reply, reply_json, wire
-from tests.unit.slurm.answers import JOB, NODE, RESERVATION, error, number, slurmrestd, whole
+from tests.servers.wire import Reply, Request, reply_json, wire
+from tests.unit.slurm.answers import JOB, NODE, PING, RESERVATION, error, number, slurmrestd, whole
 
 DEADLINE = 5.0
 
@@ -65,8 +68,36 @@ def test_one_connection_serves_many_calls() -> None:
         slurm = rest(it.url)
         for _ in range(5):
             slurm.ping(deadline=DEADLINE)
-        assert it.count("GET", "v0.0.45/ping/") == 6
+        assert (it.count("GET", "v0.0.45/ping/"), it.connections) == (6, 1)
         assert {r.headers["X-SLURM-USER-NAME"] for r in it.requests} == {"slurm"}
+
+
+@pytest.mark.parametrize("reply", [Reply(last=True), Reply(hang_up=True)], ids=["says so", "says nothing"])
+def test_a_connection_that_the_server_has_closed_is_not_used_again(reply: Reply) -> None:
+    """Else the next write would be ambiguous though it was never sent."""
+    closing = replace(reply_json(whole({"nodes": [NODE]})), last=reply.last, hang_up=reply.hang_up)
+    with wire(slurmrestd({"node/gpu-0": closing})) as it:
+        slurm = rest(it.url)
+        slurm.node("gpu-0", deadline=DEADLINE)
+        assert reply.last or it.hung_up.wait(DEADLINE)
+        slurm.ping(deadline=DEADLINE)
+        assert it.connections == 2
+
+
+def test_calls_side_by_side_never_get_each_others_answers() -> None:
+    """Each has a connection for itself, and gives it back to the next one."""
+
+    def answer(request: Request) -> Reply:
+        name = request.path.rpartition("/")[2].partition("?")[0]
+        return reply_json(whole({"nodes": [{**NODE, "name": name}]} if name else PING))
+
+    with wire(answer) as it, ThreadPoolExecutor(8) as threads:
+        slurm = rest(it.url)
+        slurm.ping(deadline=DEADLINE)
+        names = [f"gpu-{n}" for n in range(200)]
+        found = list(threads.map(lambda name: slurm.node(name, deadline=DEADLINE), names))
+    assert [node.name if node else None for node in found] == names
+    assert it.connections <= 8
 
 
 def test_below_v0_0_45_only_the_version_of_the_configuration_is_known() -> None:
