@@ -10,7 +10,7 @@ import select
 import socket
 import threading
 from collections import deque
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTP_PORT, HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -56,7 +56,7 @@ class Connection(HTTPConnection):
 
     auto_open = 0
 
-    def __init__(self, host: str, port: int | None, path: str, deadline: Deadline) -> None:
+    def __init__(self, host: str, port: int, path: str, deadline: Deadline) -> None:
         super().__init__(host, port)
         self._path = path
         self._deadline = deadline
@@ -125,14 +125,14 @@ class Connections:
             return None
 
 
-def _address(url: str) -> tuple[str, int | None, str]:
+def _address(url: str) -> tuple[str, int, str]:
     """Host, port and Unix socket path of a URL, or BadInput."""
     parts = urlsplit(url)
     if parts.scheme == "http+unix" and parts.netloc:
-        return "localhost", None, unquote(parts.netloc)
+        return "localhost", HTTP_PORT, unquote(parts.netloc)
     if parts.scheme != "http" or not parts.hostname or parts.username or parts.path not in {"", "/"}:
         raise BadInput("slurm.url", "wants http://host:port or http+unix://%2Fpath%2Fto.sock")
     try:
-        return parts.hostname, parts.port, ""
+        return parts.hostname, HTTP_PORT if parts.port is None else parts.port, ""
     except ValueError:
         raise BadInput("slurm.url", "the port is not a number from 0 to 65535") from None

@@ -258,6 +258,30 @@ def test_nobody_listening_is_retry(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://slurm", ("slurm", 80)),
+        ("http://slurm:6820/", ("slurm", 6820)),
+        ("http://[::1]", ("::1", 80)),
+        ("http://[fd00::6]:6820", ("fd00::6", 6820)),
+    ],
+)
+def test_a_url_is_where_it_connects_to(
+    url: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refuse(address: tuple[str, int], timeout: float) -> None:
+        tried.append((address, timeout <= DEADLINE))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    with pytest.raises(Retry, match="does not accept connections"):
+        rest(url).ping(deadline=DEADLINE)
+    assert set(tried) == {(address, True)}
+
+
+@pytest.mark.parametrize(
     "url",
     ["https://x", "x:6820", "http://", "http://u:p@x", "http://x/api", "http://x:99999", "http+unix://"],
 )
