@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from rich.console import Console
 
 from deploy.lab.errors import LabError
 from tests.bench import __main__ as bench
-from tests.bench import report
+from tests.bench import mixture, report
 from tests.bench.auditlog import CONTROLLER, AuditLog
 from tests.bench.ctldlog import CtldLog
 from tests.bench.figures import Figure, Goal, percentile
 from tests.bench.overhead import Marks, own, terms
 from tests.bench.report import verdict
+from tests.bench.world import NODES, OPEN
 
 
 @pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 50), (99, 99), (100, 100)])
@@ -134,3 +136,14 @@ def test_a_lab_that_does_not_come_up_takes_away_nothing_that_was_measured(
         bench.main(["intake", "memory"], json=tmp_path / "all.json", save_baseline=True)
     assert "measured before" in (tmp_path / "all.json").read_text()
     assert "measured before" in capsys.readouterr().out
+
+
+def test_the_mixture_is_of_nodes_without_an_incident_and_has_faults_that_open_one() -> None:
+    streams = mixture.streams()
+    found = [signal for stream in streams for signal in stream]
+    assert {len(stream) for stream in streams} == {mixture.STREAM}
+    assert len({signal.dedupe for signal in found}) == len(found)
+    assert all(OPEN <= int(signal.node.removeprefix("gpu-")) < NODES for signal in found)
+    by_code = Counter(signal.code for signal in found)
+    assert by_code[45] > len(found) / 2  # what programs leave behind
+    assert min(by_code[79], by_code[48], by_code[95], by_code[119]) > 10

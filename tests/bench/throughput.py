@@ -19,6 +19,7 @@ from remediator.model.signal import Signal
 from remediator.settings import Budgets
 from remediator.signals.intake import Intake
 from remediator.store.engine import Store, open_store
+from tests.bench import mixture
 from tests.bench.figures import Figure, Goal, milliseconds
 from tests.bench.profiles import top_costs
 from tests.bench.rawstore import RawStore
@@ -114,7 +115,21 @@ def flow(rounds: int, folder: Path, tell: Tell) -> list[Figure]:
             profile.runcall(world.flow, code, nodes, each, waits=waits)
             world.close()
             figures.append(Figure(name, "signals/s", tuple(rates), goal=goal, limited_by=top_costs(profile)))
+        figures.insert(0, _mixed(path, tell))
     return figures
+
+
+def _mixed(path: Path, tell: Tell) -> Figure:
+    """What a cluster's kernel logs send, of which the pure streams are the parts."""
+    name = f"river, {NODES} nodes, {OPEN} open: kernel lines as in the trace"
+    tell(name)
+    *counted, last = mixture.streams()
+    world = World(path / "mixed.db", OPEN, Budgets())
+    rates = [world.play(stream) for stream in counted]
+    profile = cProfile.Profile()
+    profile.runcall(world.play, last)
+    world.close()
+    return Figure(name, "signals/s", tuple(rates), goal=FLOW, limited_by=top_costs(profile))
 
 
 @contextmanager

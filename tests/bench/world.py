@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from remediator.clock import SystemClock
@@ -29,6 +30,8 @@ from tests.bench.cluster import boot_id, raw_node, raw_pod
 NODES = 5000
 OPEN = 500
 BATCH = 500
+WAITS, WAITING = 2, 0.01
+"""For its companions, then for a second witness; and the part of a stream that may wait for longer."""
 RECORDED, LATER, ACTED = 43, 48, 79
 UNLIMITED = Budgets(enabled=False)
 POOLS = {"training": Pool(node_selector={"pool": "training"}, stage="full")}
@@ -76,6 +79,23 @@ class World:
             self._now += COMPANIONS_S + 1.0
             took += self._turn(judged=BATCH)
         return BATCH / took
+
+    def play(self, found: Sequence[Signal]) -> float:
+        """Judged signals per second of a stream that comes in full batches; of the few that still wait when
+        their companions have come, each would make an incident graver that waits for a budget itself.
+        """
+        news = [one.model_copy(update={"seen_at": self._now, "received_at": self._now}) for one in found]
+        began, told = time.perf_counter(), 0
+        for at in range(0, len(news), BATCH):
+            self._door.submit(news[at : at + BATCH])
+            told += self._settle()
+        for _ in range(WAITS):
+            self._now += COMPANIONS_S + 1.0
+            told += self._settle()
+        took = time.perf_counter() - began
+        if told < (1 - WAITING) * len(news):
+            raise AssertionError(f"{len(news) - told} of {len(news)} signals were not judged")
+        return told / took
 
     def idle_turn(self) -> float:
         """Seconds of a turn without news."""
