@@ -5,25 +5,17 @@ from __future__ import annotations
 import json
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from deploy.lab.spec import SLURM_NAMESPACE
+from tests.bench.gained import Gained
 
 POLL_S = 0.01
 CONTROLLER = f"system:serviceaccount:{SLURM_NAMESPACE}:remediator"
 
 
-class AuditLog:
+class AuditLog(Gained):
     """Reads what the log gains. An answer is noted once it is given, so a moment after the write."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = path.stat().st_size
-
-    def skip(self) -> None:
-        """Forget what was written until now."""
-        self._offset = self._path.stat().st_size
 
     def patch_of(self, node: str, seconds: float) -> float | None:
         """When (seconds since 1970) the controller's next PATCH of the node was answered with success; None
@@ -38,12 +30,7 @@ class AuditLog:
         return None
 
     def _new(self) -> list[dict[str, Any]]:
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [json.loads(line) for line in whole.splitlines() if b'"verb":"patch"' in line]
+        return [json.loads(line) for line in self.new().splitlines() if b'"verb":"patch"' in line]
 
 
 def _is_patch(event: dict[str, Any], node: str) -> bool:

@@ -6,7 +6,8 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+
+from tests.bench.gained import Gained
 
 POLL_S = 0.005
 _LINE = re.compile(
@@ -26,16 +27,8 @@ class Drain:
     asked_at: float | None
 
 
-class CtldLog:
+class CtldLog(Gained):
     """Reads what the log gains. Its times are cut to milliseconds: half of one is added again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = path.stat().st_size
-
-    def skip(self) -> None:
-        """Forget what was written until now."""
-        self._offset = self._path.stat().st_size
 
     def drain_of(self, worker: str, seconds: float) -> Drain | None:
         """The next DRAIN of `worker`; None when there was none within `seconds`."""
@@ -51,14 +44,9 @@ class CtldLog:
 
     def _new(self) -> list[tuple[float, str | None]]:
         """Time and drained node of each line of interest; a node of None for a question about one node."""
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
         return [
             (log_seconds(match[1].decode()), match[2].decode() if match[2] else None)
-            for match in _LINE.finditer(whole)
+            for match in _LINE.finditer(self.new())
         ]
 
 
