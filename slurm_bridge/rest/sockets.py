@@ -101,12 +101,10 @@ class Connections:
 
     def take(self) -> Connection:
         """One that is open; OSError when the server takes none."""
-        while self._idle:
-            kept = self._pop()
-            if kept is not None and kept.is_alive():
+        while (kept := self._pop()) is not None:
+            if kept.is_alive():
                 return kept
-            if kept is not None:
-                kept.close()
+            kept.close()
         opened = Connection(*self._address, self._deadline)
         opened.connect()
         return opened
@@ -121,7 +119,7 @@ class Connections:
     def _pop(self) -> Connection | None:
         try:
             return self._idle.pop()
-        except IndexError:  # another thread was faster
+        except IndexError:
             return None
 
 
